@@ -1,0 +1,30 @@
+"""Everything the API can ask for, in one frozen record that main builds."""
+
+import dataclasses
+
+from virtflow.control.answers import Answers
+from virtflow.control.event_feed import EventFeed
+from virtflow.control.health import Health
+from virtflow.control.hosts import Hosts
+from virtflow.control.inventories import Inventories
+from virtflow.control.metrics import Metrics
+from virtflow.control.placements import Placements
+from virtflow.control.pools import Pools
+from virtflow.control.summary import Summary
+from virtflow.control.tasks import Tasks
+from virtflow.control.vms import Vms
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    hosts: Hosts
+    pools: Pools
+    vms: Vms
+    tasks: Tasks
+    placements: Placements
+    events: EventFeed
+    answers: Answers
+    inventories: Inventories
+    summary: Summary
+    health: Health
+    metrics: Metrics

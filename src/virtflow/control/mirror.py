@@ -1,0 +1,63 @@
+"""The fleet in memory: what the database says, plus the room of placements on their way into it."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from virtflow.engine.fleet import Fleet
+from virtflow.model.host import Host
+from virtflow.model.pool import Pool
+from virtflow.model.shape import Shape
+from virtflow.store.contract import Store
+
+
+class Mirror:
+    """Kept by this process's own commits. `opening` counts changes that may let something fit that did not before."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.opening = 0
+        self._addresses: dict[int, str] = {}
+
+    async def load(self, store: Store) -> None:
+        """Everything anew. No placement may be on its way meanwhile."""
+        fleet = self.fleet.emptied()
+        addresses: dict[int, str] = {}
+        for pool in await store.pools():
+            fleet.put_pool(pool)
+        async for hosts in store.all_hosts():
+            fleet.put_hosts(hosts)
+            addresses.update((host.id, host.spec.address) for host in hosts)
+        self.fleet, self._addresses = fleet, addresses
+        self.opening += 1
+
+    def address(self, host_id: int) -> str:
+        return self._addresses.get(host_id, "")
+
+    def put_hosts(self, hosts: Iterable[Host]) -> None:
+        """New or changed hosts. What is taken from a known one is known better here than in the row."""
+        for host in hosts:
+            room = self.fleet.room(host.name)
+            if room is not None:
+                host = msgspec.structs.replace(host, used=room[0], instances=room[1])
+            self.fleet.put_host(host)
+            self._addresses[host.id] = host.spec.address
+        self.opening += 1
+
+    def remove_host(self, host: Host) -> None:
+        self.fleet.remove_host(host.name)
+        self._addresses.pop(host.id, None)
+
+    def put_pool(self, pool: Pool) -> None:
+        self.fleet.put_pool(pool)
+        self.opening += 1
+
+    def give(self, host_id: int, shape: Shape) -> None:
+        self.fleet.give(host_id, shape)
+        self.opening += 1
+
+    def set_rooms(self, hosts: Iterable[Host]) -> None:
+        """What the database says after it refused us. No placement may be on its way meanwhile."""
+        for host in hosts:
+            self.fleet.set_room(host.name, dict(host.used), host.instances)
+        self.opening += 1

@@ -1,0 +1,31 @@
+"""Every bound has a name. Documented in docs/limits.md; a test keeps the two equal."""
+
+NAME_LENGTH_MAX = 63
+LABELS_MAX = 64
+LABEL_VALUE_LENGTH_MAX = 253
+TEXT_LENGTH_MAX = 253
+
+#: Room is counted in signed 64-bit integers; one amount stays far below, so that sums never wrap.
+AMOUNT_MAX = 2**40
+CUSTOM_DIMENSIONS_MAX = 8
+OVERCOMMIT_MAX = 100.0
+
+BODY_BYTES_MAX = 8 * 2**20
+BODY_DEPTH_MAX = 16
+BULK_ITEMS_MAX = 10_000
+PAGE_ITEMS_DEFAULT = 100
+PAGE_ITEMS_MAX = 1_000
+IDEMPOTENCY_KEY_LENGTH_MAX = 255
+IDEMPOTENCY_KEEP_S = 24 * 3600
+
+PRIORITY_MAX = 1_000
+DEADLINE_S_MAX = 30 * 24 * 3600
+RETRIES_MAX = 3
+
+#: One decision round: larger rounds share an fsync better, smaller ones answer sooner.
+BATCH_LIMIT = 10_000
+#: Requests taken in but not yet written down. Beyond that: 429 and Retry-After.
+ACCEPT_QUEUE_MAX = 50_000
+COMMIT_TRIES_MAX = 5
+EVENTS_PER_CHUNK_MAX = 1_000
+STREAMS_MAX = 256

@@ -1,0 +1,91 @@
+"""What is answered to readers: rows together with what they refer to."""
+
+import msgspec
+
+from virtflow.model.event import Event
+from virtflow.model.explanation import Explanation
+from virtflow.model.instance import Instance
+from virtflow.model.pool import Pool
+from virtflow.model.shape import Shape
+from virtflow.model.task import Task
+
+
+class VmView(msgspec.Struct, frozen=True, kw_only=True):
+    instance: Instance
+    shape: Shape
+    task_id: bytes
+    #: why it still waits, computed now; None when placed, and in lists
+    explanation: Explanation | None = None
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    task: Task
+    shape: Shape
+    #: stored when the task is over, computed now while it waits
+    explanation: Explanation | None = None
+
+
+class PoolView(msgspec.Struct, frozen=True, kw_only=True):
+    pool: Pool
+    hosts: int
+    effective_strategy: str
+
+
+class DeletedMany(msgspec.Struct, frozen=True, kw_only=True):
+    deleted: int
+    absent: list[str]
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    items: list[Event]
+    next_after: int
+    oldest: int
+    newest: int
+    history_id: str
+
+
+class SkippedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    record: str
+    problem: str
+
+
+class InventoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    location: str
+    #: fresh, stale or never
+    state: str
+    last_success_ms: int | None
+    age_s: float | None
+    last_error: str | None
+    hosts: int
+    skipped: tuple[SkippedRecord, ...] = ()
+    skipped_total: int = 0
+
+
+class PoolSummary(msgspec.Struct, frozen=True, kw_only=True):
+    pool: str
+    hosts: int
+    schedulable: int
+    cordoned: int
+    missing: int
+    instances: int
+    #: dimension -> amount
+    total: dict[str, int]
+    allocatable: dict[str, int]
+    used: dict[str, int]
+
+
+class FleetSummary(msgspec.Struct, frozen=True, kw_only=True):
+    pools: tuple[PoolSummary, ...]
+    tasks: dict[str, int]
+    instances: int
+    instances_placed: int
+    oldest_waiting_s: float | None
+    default_strategy: str
+    inventory: tuple[InventoryReport, ...]
+
+
+class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
+    ok: bool
+    #: part -> "ok" or what is wrong
+    parts: dict[str, str]

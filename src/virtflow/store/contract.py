@@ -1,0 +1,310 @@
+"""What a database must do for us: rows of each noun, read alone, written together.
+
+A public method is one step in words; one `async with store.transaction() as tx` is one promise: all of it, or nothing.
+Nothing waits for the network inside a transaction but the database itself.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+from virtflow.model.errors import Conflict
+from virtflow.model.event import Event
+from virtflow.model.explanation import Explanation
+from virtflow.model.host import Host, HostSpec, Source
+from virtflow.model.instance import Instance, Status
+from virtflow.model.pool import Pool, PoolSpec
+from virtflow.model.shape import Shape
+from virtflow.model.task import Step, Task, TaskState
+
+
+class NamesTaken(Conflict):
+    """Some instances of a batch bear names in use; nothing of the batch was written."""
+
+    code = "already_exists"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"already in use: {', '.join(names[:3])}", remedy="choose another name, or leave it out")
+        self.names = frozenset(names)
+
+
+class IdsTaken(Conflict):
+    """Some tasks of a batch bear ids in use; nothing of the batch was written."""
+
+    code = "already_exists"
+
+    def __init__(self, ids: Sequence[bytes]) -> None:
+        super().__init__("a task of that id exists", remedy="choose another task_id, or leave it out")
+        self.ids = frozenset(ids)
+
+
+class RoomChange(msgspec.Struct, frozen=True):
+    """What a batch takes from (or gives back to) one host, all its instances together."""
+
+    host_id: int
+    amounts: Mapping[str, int]
+    instances: int
+
+
+class TaskMove(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a task; refused when the task is no longer in state `was`."""
+
+    id: bytes
+    was: TaskState
+    now: TaskState
+    at_ms: int
+    host_id: int | None = None
+    attempt: int | None = None
+    next_try_ms: int | None = None
+    code: str | None = None
+    reason: str | None = None
+    explanation: Explanation | None = None
+    #: appended to the history
+    steps: tuple[Step, ...] = ()
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """A waiting instance gets its host."""
+
+    instance_id: bytes
+    host_id: int
+    placed_ms: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered to an Idempotency-Key, so that it can be answered again."""
+
+    principal: str
+    key: str
+    request_hash: bytes
+    status: int
+    body: bytes
+    created_ms: int
+    #: response headers to repeat (Location, ETag)
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance that was there, and what it held."""
+
+    instance: Instance
+    shape: Shape
+
+
+class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
+    pool: str | None = None
+    zone: str | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+    cordoned: bool | None = None
+    missing: bool | None = None
+    source: Source | None = None
+
+
+class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
+    pool: str | None = None
+    #: a host's name
+    host: str | None = None
+    status: Status | None = None
+    #: True: has a host; False: waits for one
+    placed: bool | None = None
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
+    states: tuple[TaskState, ...] = ()
+    pool: str | None = None
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    #: exact types or prefixes ending in '.': "task."
+    types: tuple[str, ...] = ()
+    kind: str | None = None
+    id: str | None = None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """For gauges and the fleet summary; always counted anew."""
+
+    hosts: int
+    instances: int
+    instances_placed: int
+    tasks: Mapping[TaskState, int]
+    #: accepted_ms of the oldest task that is not over
+    oldest_waiting_ms: int | None = None
+
+
+class Transaction(Protocol):
+    """Everything that is written. Methods may be called in any order, `append_events` last: it numbers them."""
+
+    # who may write
+    async def take_fence(self) -> int:
+        """Become the newest leader: raises the epoch by one and returns it."""
+        ...
+
+    async def check_fence(self, epoch: int) -> None:
+        """Raises Fenced when a newer leader exists. Holds until the commit."""
+        ...
+
+    # hosts and pools
+    async def add_hosts(self, hosts: Sequence[Host]) -> list[int]:
+        """New rows with their rooms; returns their ids. Conflict `already_exists` names the first that exists."""
+        ...
+
+    async def change_host(self, host: Host, *, expected_version: int | None) -> Host:
+        """Everything but id, used and instances. VersionMismatch when it changed meanwhile; returns the new row."""
+        ...
+
+    async def set_cordon(self, name: str, *, cordoned: bool, at_ms: int, expected_version: int | None) -> Host:
+        """The cordon alone, so that it cannot be lost by a concurrent change of anything else."""
+        ...
+
+    async def delete_host(self, name: str, *, at_ms: int, expected_version: int | None) -> Host:
+        """Conflict `host_in_use` while instances are on it. The row stays as a tombstone for old results."""
+        ...
+
+    async def hosts_of_pool(self, pool: str) -> list[Host]: ...
+
+    async def put_pool(self, spec: PoolSpec, *, at_ms: int, expected_version: int | None) -> Pool: ...
+
+    async def delete_pool(self, name: str, *, expected_version: int | None) -> Pool:
+        """The explicit settings only. NotFound when there are none."""
+        ...
+
+    # the ledger
+    async def take_room(self, changes: Sequence[RoomChange]) -> frozenset[int]:
+        """The guarded write: used = used + r where used + r <= limit, for every dimension and host.
+
+        Returns the hosts that refused (no room, gone, or without that dimension). When any refused, the caller must
+        leave the transaction by an exception: the others' room was taken in it.
+        """
+        ...
+
+    async def give_room(self, changes: Sequence[RoomChange]) -> None: ...
+
+    # instances and tasks
+    async def intern_shapes(self, shapes: Sequence[Shape]) -> list[int]:
+        """The ids of these shapes, made where missing. Ids are never reused."""
+        ...
+
+    async def add_instances(self, instances: Sequence[Instance]) -> None:
+        """NamesTaken names all that clash."""
+        ...
+
+    async def bind_instances(self, binds: Sequence[Bind], *, fence: int) -> frozenset[bytes]:
+        """Gives waiting instances their host; returns those that were gone or bound already (nothing done to them)."""
+        ...
+
+    async def remove_instances(self, ids: Sequence[bytes], *, at_ms: int) -> list[Removed]:
+        """Deletes the rows that exist and remembers their names as deleted; giving room back is the caller's."""
+        ...
+
+    async def add_tasks(self, tasks: Sequence[Task]) -> None:
+        """IdsTaken names all that clash."""
+        ...
+
+    async def move_tasks(self, moves: Sequence[TaskMove]) -> frozenset[bytes]:
+        """Moves the tasks still in their old state; returns the ids that were not."""
+        ...
+
+    # answers and events
+    async def remember_answers(self, answers: Sequence[Answer]) -> None:
+        """Conflict `idempotency_key_in_use` when another transaction was first with one of the keys."""
+        ...
+
+    async def append_events(self, events: Sequence[Event]) -> int:
+        """Numbers the events without gaps in commit order; returns the first number. Once, and last."""
+        ...
+
+    async def set_setting(self, key: str, value: str) -> None:
+        """Small state of our own, such as the round robin cursors."""
+        ...
+
+
+class Store(Protocol):
+    """Reads see only what is committed. Lists are ordered and paged: `after` is the last key of the former page."""
+
+    async def open(self) -> None:
+        """Connects, refuses a second process on an embedded file, migrates. Errors name setting, cause and remedy."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Commits at the end of the block, rolls back on any exception. OutcomeUnknown: the commit may have happened."""
+        ...
+
+    async def ping(self) -> None:
+        """Unavailable when it does not answer in time."""
+        ...
+
+    # hosts and pools
+    async def host(self, name: str) -> Host | None: ...
+    async def hosts(self, where: HostFilter, *, after: str = "", limit: int) -> list[Host]: ...
+    def all_hosts(self) -> AsyncIterator[list[Host]]:
+        """In chunks, in name order: for the mirror."""
+        ...
+
+    async def hosts_by_id(self, ids: Sequence[int]) -> list[Host]: ...
+    async def pool(self, name: str) -> Pool | None: ...
+    async def pools(self) -> list[Pool]:
+        """Explicit ones and those that hosts name, in name order."""
+        ...
+
+    # instances and tasks
+    async def shapes(self, ids: Sequence[int]) -> dict[int, Shape]: ...
+    async def instance(self, key: bytes) -> Instance | None: ...
+    async def instance_by_name(self, name: str) -> Instance | None: ...
+    async def was_deleted(self, name: str) -> bool: ...
+    async def instances(self, where: InstanceFilter, *, after: bytes = b"", limit: int) -> list[Instance]: ...
+    async def task(self, key: bytes) -> Task | None: ...
+    async def tasks(self, where: TaskFilter, *, after: bytes = b"", limit: int) -> list[Task]: ...
+    def open_tasks(self) -> AsyncIterator[list[Task]]:
+        """All that are not over, oldest first, in chunks: for a new leader."""
+        ...
+
+    async def counts(self) -> Counts: ...
+
+    # answers, events, settings
+    async def answer(self, principal: str, key: str) -> Answer | None: ...
+    async def forget_answers(self, *, before_ms: int) -> int: ...
+    async def events(self, where: EventFilter, *, after: int, limit: int) -> list[Event]:
+        """Events with seq > after, in order. Gone when some of them are no longer kept."""
+        ...
+
+    async def event_range(self) -> tuple[int, int]:
+        """The oldest kept and the newest number; (1, 0) when there is none yet."""
+        ...
+
+    async def trim_events(self, *, keep: int) -> int:
+        """Forgets the oldest beyond `keep`; returns how many."""
+        ...
+
+    async def setting(self, key: str) -> str | None: ...
+    async def history_id(self) -> str:
+        """Drawn when the database was made; a consumer that sees another must start over."""
+        ...
+
+    # for fsck: everything, in chunks, from one snapshot where the database can
+    def scan_instances(self) -> AsyncIterator[list[Removed]]: ...
+    def scan_tasks(self) -> AsyncIterator[list[Task]]: ...
+    def scan_events(self) -> AsyncIterator[list[Event]]: ...
+
+
+__all__ = [
+    "Answer",
+    "Bind",
+    "Counts",
+    "EventFilter",
+    "HostFilter",
+    "HostSpec",
+    "IdsTaken",
+    "InstanceFilter",
+    "NamesTaken",
+    "Removed",
+    "RoomChange",
+    "Store",
+    "TaskFilter",
+    "TaskMove",
+    "Transaction",
+]
