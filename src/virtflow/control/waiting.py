@@ -9,7 +9,6 @@ from virtflow.model.limits import BATCH_LIMIT
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, WhenUnplaceable
 
-
 #: how many of one shape are tried in a round when the fleet opened up
 TRIES_PER_SHAPE_MAX = 256
 
@@ -36,7 +35,7 @@ class Waiting:
     def __init__(
         self,
         *,
-        id: bytes,
+        key: bytes,
         name: str | None,
         shape: Shape,
         when_unplaceable: WhenUnplaceable,
@@ -45,7 +44,7 @@ class Waiting:
         deadline_ms: int | None,
         gang: bytes | None = None,
     ) -> None:
-        self.id = id
+        self.id = key
         self.name = name
         self.shape = shape
         self.when_unplaceable = when_unplaceable
@@ -63,7 +62,7 @@ class Waiting:
     @classmethod
     def from_task(cls, task: Task, shape: Shape, *, name: str | None) -> "Waiting":
         waiting = cls(
-            id=task.id,
+            key=task.id,
             name=name,
             shape=shape,
             when_unplaceable=task.when_unplaceable,

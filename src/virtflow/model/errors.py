@@ -63,7 +63,7 @@ class VersionMismatch(Conflict):
     code = "version_mismatch"
 
     def __init__(self, detail: str, *, current_version: int) -> None:
-        super().__init__(detail, remedy=f"read it again and repeat with If-Match: \"{current_version}\"")
+        super().__init__(detail, remedy=f'read it again and repeat with If-Match: "{current_version}"')
         self.current_version = current_version
 
 

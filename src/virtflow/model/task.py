@@ -25,9 +25,7 @@ class TaskState(enum.IntEnum):
 
 NEXT: dict[TaskState, frozenset[TaskState]] = {
     TaskState.QUEUED: frozenset({TaskState.PROCESSING, TaskState.CANCELLED}),
-    TaskState.PROCESSING: frozenset(
-        {TaskState.COMPLETED, TaskState.FAILED, TaskState.QUEUED, TaskState.CANCELLED}
-    ),
+    TaskState.PROCESSING: frozenset({TaskState.COMPLETED, TaskState.FAILED, TaskState.QUEUED, TaskState.CANCELLED}),
     TaskState.COMPLETED: frozenset(),
     TaskState.FAILED: frozenset(),
     TaskState.CANCELLED: frozenset(),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from virtflow.model.errors import Conflict
+from virtflow.model.errors import Conflict, Unavailable
 from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
 from virtflow.model.host import Host, HostSpec, Source
@@ -38,6 +38,15 @@ class IdsTaken(Conflict):
     def __init__(self, ids: Sequence[bytes]) -> None:
         super().__init__("a task of that id exists", remedy="choose another task_id, or leave it out")
         self.ids = frozenset(ids)
+
+
+class RetryTransaction(Unavailable):
+    """Another transaction was in the way (a deadlock, or a race for a name); the same one may succeed at once."""
+
+    code = "retry_transaction"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, remedy="run the transaction again from its beginning")
 
 
 class RoomChange(msgspec.Struct, frozen=True):
@@ -152,7 +161,10 @@ class Transaction(Protocol):
         ...
 
     async def change_host(self, host: Host, *, expected_version: int | None) -> Host:
-        """Everything but id, used and instances. VersionMismatch when it changed meanwhile; returns the new row."""
+        """Everything but id, cordon, used and instances. VersionMismatch when it changed meanwhile; returns the new row.
+
+        A limit below what is used is recorded, and nothing more is taken until it fits again.
+        """
         ...
 
     async def set_cordon(self, name: str, *, cordoned: bool, at_ms: int, expected_version: int | None) -> Host:
@@ -204,7 +216,10 @@ class Transaction(Protocol):
         ...
 
     async def move_tasks(self, moves: Sequence[TaskMove]) -> frozenset[bytes]:
-        """Moves the tasks still in their old state; returns the ids that were not."""
+        """Moves the tasks still in their old state; returns the ids that were not.
+
+        What a move leaves None stays as it is; but a completed task keeps no code, reason or explanation.
+        """
         ...
 
     # answers and events
@@ -302,6 +317,7 @@ __all__ = [
     "InstanceFilter",
     "NamesTaken",
     "Removed",
+    "RetryTransaction",
     "RoomChange",
     "Store",
     "TaskFilter",

@@ -156,7 +156,8 @@ CREATE TABLE task (
     explanation TEXT,
     history TEXT
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX task_unfinished ON task (state, id) WHERE state <> 2;
+CREATE INDEX task_open ON task (accepted_ms, id) WHERE state < 2;
+CREATE INDEX task_refused ON task (state, id) WHERE state > 2;
 
 CREATE TABLE gone (
     id BLOB PRIMARY KEY,

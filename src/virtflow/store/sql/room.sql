@@ -1,6 +1,50 @@
 -- take_room --
--- The guard stands in the write: a host that has no room for all of it, or is gone, returns no row.
+-- The guard stands in the write: a host that has no room for all of it, or is gone, is not changed.
 -- A dimension of which nothing is wanted is not asked: an overfull one must not forbid the others.
+UPDATE room SET
+    instances = instances + $1,
+    used_cpu = used_cpu + $2,
+    used_memory = used_memory + $3,
+    used_disk = used_disk + $4,
+    used_gpu = used_gpu + $5,
+    used_vms = used_vms + $6
+WHERE
+    host_id = $7
+    AND ($2 = 0 OR used_cpu + $2 <= limit_cpu)
+    AND ($3 = 0 OR used_memory + $3 <= limit_memory)
+    AND ($4 = 0 OR used_disk + $4 <= limit_disk)
+    AND ($5 = 0 OR used_gpu + $5 <= limit_gpu)
+    AND ($6 = 0 OR used_vms + $6 <= limit_vms);
+
+-- take_room [postgresql] --
+-- All hosts at once, their rows locked in one order, so that two of these never wait for each other.
+WITH wanted AS (
+    SELECT * FROM unnest(
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]
+    ) AS w (instances, cpu, memory, disk, gpu, vms, host_id)
+),
+locked AS (
+    SELECT room.host_id FROM room JOIN wanted ON wanted.host_id = room.host_id ORDER BY room.host_id FOR UPDATE OF room
+)
+UPDATE room SET
+    instances = room.instances + wanted.instances,
+    used_cpu = room.used_cpu + wanted.cpu,
+    used_memory = room.used_memory + wanted.memory,
+    used_disk = room.used_disk + wanted.disk,
+    used_gpu = room.used_gpu + wanted.gpu,
+    used_vms = room.used_vms + wanted.vms
+FROM wanted JOIN locked ON locked.host_id = wanted.host_id
+WHERE
+    room.host_id = wanted.host_id
+    AND (wanted.cpu = 0 OR room.used_cpu + wanted.cpu <= room.limit_cpu)
+    AND (wanted.memory = 0 OR room.used_memory + wanted.memory <= room.limit_memory)
+    AND (wanted.disk = 0 OR room.used_disk + wanted.disk <= room.limit_disk)
+    AND (wanted.gpu = 0 OR room.used_gpu + wanted.gpu <= room.limit_gpu)
+    AND (wanted.vms = 0 OR room.used_vms + wanted.vms <= room.limit_vms)
+RETURNING room.host_id;
+
+-- take_custom_room --
+-- The same when one of the custom dimensions is wanted; twice as many columns cost twice the time.
 UPDATE room SET
     instances = instances + $1,
     used_cpu = used_cpu + $2,
@@ -30,14 +74,15 @@ WHERE
     AND ($11 = 0 OR used_x5 + $11 <= limit_x5)
     AND ($12 = 0 OR used_x6 + $12 <= limit_x6)
     AND ($13 = 0 OR used_x7 + $13 <= limit_x7)
-    AND ($14 = 0 OR used_x8 + $14 <= limit_x8)
-RETURNING host_id;
+    AND ($14 = 0 OR used_x8 + $14 <= limit_x8);
 
--- take_room [postgresql] --
--- The same for all hosts at once, their rows locked in one order so that two of these never wait for each other.
+-- take_custom_room [postgresql] --
+-- The same for all hosts at once.
 WITH wanted AS (
     SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[]
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+        $15::bigint[]
     ) AS w (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
 ),
 locked AS (
@@ -58,10 +103,9 @@ UPDATE room SET
     used_x6 = room.used_x6 + wanted.x6,
     used_x7 = room.used_x7 + wanted.x7,
     used_x8 = room.used_x8 + wanted.x8
-FROM wanted, locked
+FROM wanted JOIN locked ON locked.host_id = wanted.host_id
 WHERE
     room.host_id = wanted.host_id
-    AND locked.host_id = room.host_id
     AND (wanted.cpu = 0 OR room.used_cpu + wanted.cpu <= room.limit_cpu)
     AND (wanted.memory = 0 OR room.used_memory + wanted.memory <= room.limit_memory)
     AND (wanted.disk = 0 OR room.used_disk + wanted.disk <= room.limit_disk)
@@ -78,7 +122,7 @@ WHERE
 RETURNING room.host_id;
 
 -- give_room --
--- Room comes back; the mark of an overfull host goes when it fits again. The CHECKs refuse to give more than was taken.
+-- Room comes back; a host stops being overfull when everything fits again. The CHECKs refuse more than was taken.
 UPDATE room SET
     instances = instances - $1,
     used_cpu = used_cpu - $2,
@@ -109,14 +153,15 @@ UPDATE room SET
         OR used_x7 - $13 > limit_x7
         OR used_x8 - $14 > limit_x8
     )
-WHERE host_id = $15
-RETURNING host_id;
+WHERE host_id = $15;
 
 -- give_room [postgresql] --
--- The same for all hosts at once, locked in the same order.
+-- The same for all hosts at once, locked in the same order as they are taken.
 WITH given AS (
     SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[]
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+        $15::bigint[]
     ) AS g (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
 ),
 locked AS (
@@ -152,26 +197,32 @@ UPDATE room SET
         OR room.used_x7 - given.x7 > room.limit_x7
         OR room.used_x8 - given.x8 > room.limit_x8
     )
-FROM given, locked
-WHERE room.host_id = given.host_id AND locked.host_id = room.host_id
+FROM given JOIN locked ON locked.host_id = given.host_id
+WHERE room.host_id = given.host_id
 RETURNING room.host_id;
 
 -- add_room --
 -- The room of a new host.
-INSERT INTO room (host_id, limit_cpu, limit_memory, limit_disk, limit_gpu, limit_vms, limit_x1, limit_x2, limit_x3, limit_x4, limit_x5, limit_x6, limit_x7, limit_x8)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-RETURNING host_id;
+INSERT INTO room (
+    limit_cpu, limit_memory, limit_disk, limit_gpu, limit_vms, limit_x1, limit_x2, limit_x3, limit_x4, limit_x5,
+    limit_x6, limit_x7, limit_x8, host_id
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- add_room [postgresql] --
 -- The rooms of new hosts.
-INSERT INTO room (host_id, limit_cpu, limit_memory, limit_disk, limit_gpu, limit_vms, limit_x1, limit_x2, limit_x3, limit_x4, limit_x5, limit_x6, limit_x7, limit_x8)
+INSERT INTO room (
+    limit_cpu, limit_memory, limit_disk, limit_gpu, limit_vms, limit_x1, limit_x2, limit_x3, limit_x4, limit_x5,
+    limit_x6, limit_x7, limit_x8, host_id
+)
 SELECT * FROM unnest(
-    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[]
 )
 RETURNING host_id;
 
 -- limit_room --
--- What the world says about a host is recorded even when less is there than was given away: then it is marked.
+-- What the world says about a host is recorded even when it has less than was given away: then it is overfull.
 UPDATE room SET
     limit_cpu = $1,
     limit_memory = $2,

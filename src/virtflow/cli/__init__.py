@@ -1,0 +1,1 @@
+"""The command line: commands on the client. `app.main` is the program."""

@@ -1,0 +1,38 @@
+"""Idempotency keys: the same request is done once and answered the same, also across restarts."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from virtflow.model.errors import KeyReused
+from virtflow.store.contract import Answer, Store
+
+
+class Answers:
+    """Looks up what was answered, and lets a second request with the same key wait for the first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._in_flight: dict[tuple[str, str], asyncio.Event] = {}
+
+    @contextlib.asynccontextmanager
+    async def claim(self, principal: str, key: str, request_hash: bytes) -> AsyncIterator[Answer | None]:
+        """Yields the former answer, or None: then do it, and store the answer with it."""
+        slot = (principal, key)
+        while (first := self._in_flight.get(slot)) is not None:
+            await first.wait()
+        done = self._in_flight[slot] = asyncio.Event()
+        try:
+            yield await self._recall(principal, key, request_hash)
+        finally:
+            del self._in_flight[slot]
+            done.set()
+
+    async def _recall(self, principal: str, key: str, request_hash: bytes) -> Answer | None:
+        answer = await self._store.answer(principal, key)
+        if answer is not None and answer.request_hash != request_hash:
+            raise KeyReused(
+                "this Idempotency-Key came before with another request",
+                remedy="use a new key for a new request, or send the first request unchanged",
+            )
+        return answer

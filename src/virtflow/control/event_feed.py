@@ -1,0 +1,64 @@
+"""Reading what happened, once or for ever."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from virtflow.model.event import Event
+from virtflow.model.views import EventPage
+from virtflow.store.contract import EventFilter, Store
+
+_READ_AT_ONCE = 500
+
+
+class EventFeed:
+    """Followers are woken by this process's own commits, and by the clock for those of others."""
+
+    def __init__(self, store: Store, *, poll_s: float = 1.0) -> None:
+        self._store = store
+        self._poll_s = poll_s
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def tell(self) -> None:
+        """Something was committed. Wakes all followers, costs nothing when there are none."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def close(self) -> None:
+        self._closed = True
+        self.tell()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    async def read(self, where: EventFilter, *, after: int, limit: int) -> EventPage:
+        oldest, newest = await self._store.event_range()
+        items = await self._store.events(where, after=after, limit=limit)
+        return EventPage(
+            items=items,
+            # a full page ends at its last event; a page that is not full saw everything up to the newest
+            next_after=items[-1].seq if len(items) == limit else max(newest, after, items[-1].seq if items else 0),
+            oldest=oldest,
+            newest=newest,
+            history_id=await self._store.history_id(),
+        )
+
+    async def follow(self, where: EventFilter, *, after: int | None) -> AsyncIterator[list[Event]]:
+        """Endless, in order, without gaps. Ends when the service stops."""
+        if after is None:
+            after = (await self._store.event_range())[1]
+        while not self._closed:
+            news = self._news
+            page = await self.read(where, after=after, limit=_READ_AT_ONCE)
+            after = page.next_after
+            if page.items:
+                yield page.items
+                continue
+            if page.newest > after:
+                continue
+            try:
+                async with asyncio.timeout(self._poll_s):
+                    await news.wait()
+            except TimeoutError:
+                pass  # the clock: another process may have committed

@@ -1,0 +1,36 @@
+"""Is this process well (health), and may it be sent work (ready)?"""
+
+import dataclasses
+
+from virtflow.control.inventories import Inventories
+from virtflow.control.schedule import Scheduler
+from virtflow.model.errors import VirtflowError
+from virtflow.model.views import HealthReport
+from virtflow.store.contract import Store
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    store: Store
+    scheduler: Scheduler
+    inventories: Inventories
+    #: loops that ended or keep failing: name -> what is wrong
+    loops: dict[str, str]
+
+    async def check(self) -> HealthReport:
+        """Red when a part of this process does not work and does not mend itself."""
+        parts = {"scheduler": self.scheduler.state, "database": await self._database(), **self.loops}
+        return HealthReport(ok=all(state in ("ok", "starting") for state in parts.values()), parts=parts)
+
+    async def ready(self) -> HealthReport:
+        """Green when it accepts and places: the database answers, the fleet is loaded, every inventory was asked."""
+        asked = "ok" if self.inventories.asked_all else "not asked yet"
+        parts = {"scheduler": self.scheduler.state, "database": await self._database(), "inventories": asked}
+        return HealthReport(ok=all(state == "ok" for state in parts.values()), parts=parts)
+
+    async def _database(self) -> str:
+        try:
+            await self.store.ping()
+        except VirtflowError as error:
+            return error.detail
+        return "ok"

@@ -1,0 +1,140 @@
+"""What Prometheus reads. Gauges are computed anew at each scrape, never accumulated."""
+
+import bisect
+import itertools
+from collections import Counter as Counts
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from virtflow.control.inventories import Inventories
+from virtflow.control.schedule import Scheduler
+from virtflow.control.summary import Summary
+from virtflow.model.views import FleetSummary
+
+#: every name with its labels and meaning; docs/metrics.md is tested against it
+METRICS: dict[str, tuple[tuple[str, ...], str]] = {
+    "virtflow_requests_total": (("route", "status"), "HTTP requests answered"),
+    "virtflow_request_duration_seconds": (("route",), "time to answer an HTTP request"),
+    "virtflow_scheduler_placements_total": (("strategy", "outcome"), "tasks decided: placed, queued, retried, failed"),
+    "virtflow_scheduler_time_to_schedule_seconds": ((), "acceptance to placement"),
+    "virtflow_scheduler_round_duration_seconds": ((), "one round of the loop, decision to durable commit"),
+    "virtflow_hosts": (("pool", "state"), "hosts: schedulable, cordoned, missing"),
+    "virtflow_pool_resource": (("pool", "dimension", "kind"), "per pool and dimension: total, allocatable, used"),
+    "virtflow_instances": (("state",), "instances: placed, waiting"),
+    "virtflow_tasks": (("state",), "tasks by state"),
+    "virtflow_pending_age_seconds_max": ((), "age of the oldest task that is not over"),
+    "virtflow_inventory_age_seconds": (("source", "location"), "time since the last good answer"),
+    "virtflow_inventory_up": (("source", "location"), "1 when the last answer was good"),
+    "virtflow_inventory_skipped_records": (("source", "location"), "records of the last answer that were not usable"),
+    "virtflow_scheduler_up": ((), "1 when this process schedules"),
+}
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("virtflow_requests_total")
+        self._request_s = self._histogram("virtflow_request_duration_seconds")
+        self._placements = self._counter("virtflow_scheduler_placements_total")
+        self._to_schedule_s = _Histogram("virtflow_scheduler_time_to_schedule_seconds")
+        self._registry.register(self._to_schedule_s)
+        self._round_s = self._histogram("virtflow_scheduler_round_duration_seconds")
+        self._requests_by: dict[tuple[str, int], Counter] = {}
+        self._summary: Summary | None = None
+        self._scheduler: Scheduler | None = None
+        self._inventories: Inventories | None = None
+
+    def read_from(self, *, summary: Summary, scheduler: Scheduler, inventories: Inventories) -> None:
+        """Where the gauges come from; main connects it once everything is built."""
+        self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
+
+    def observe_request(self, route: str, status: int, seconds: float) -> None:
+        counter = self._requests_by.get((route, status))
+        if counter is None:
+            counter = self._requests_by[route, status] = self._requests.labels(route, str(status))
+        counter.inc()
+        self._request_s.labels(route).observe(seconds)
+
+    def observe_decisions(self, outcome: str, strategies: Iterable[str]) -> None:
+        for strategy, count in Counts(strategies).items():
+            self._placements.labels(strategy or "default", outcome).inc(count)
+
+    def observe_placed(self, waited_s: Iterable[float]) -> None:
+        """Batches wait equally long, so equal times are counted first and entered once."""
+        for seconds, count in Counts(waited_s).items():
+            self._to_schedule_s.observe(seconds, count)
+
+    def observe_round(self, seconds: float) -> None:
+        self._round_s.observe(seconds)
+
+    async def text(self) -> bytes:
+        gauges = CollectorRegistry()
+        if self._summary is not None:
+            for name, labels, value in self._gauges(await self._summary.fleet()):
+                _set(gauges, name, labels, value)
+        return generate_latest(self._registry) + generate_latest(gauges)
+
+    def _gauges(self, fleet: FleetSummary) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        for pool in fleet.pools:
+            for state in ("schedulable", "cordoned", "missing"):
+                yield "virtflow_hosts", (pool.pool, state), getattr(pool, state)
+            for kind in ("total", "allocatable", "used"):
+                for dimension, amount in getattr(pool, kind).items():
+                    yield "virtflow_pool_resource", (pool.pool, dimension, kind), amount
+        yield "virtflow_instances", ("placed",), fleet.instances_placed
+        yield "virtflow_instances", ("waiting",), fleet.instances - fleet.instances_placed
+        for state, count in fleet.tasks.items():
+            yield "virtflow_tasks", (state,), count
+        yield "virtflow_pending_age_seconds_max", (), fleet.oldest_waiting_s or 0.0
+        for report in fleet.inventory:
+            where = (report.source, report.location)
+            if report.age_s is not None:
+                yield "virtflow_inventory_age_seconds", where, report.age_s
+            yield "virtflow_inventory_up", where, float(report.state == "fresh")
+            yield "virtflow_inventory_skipped_records", where, report.skipped_total
+        if self._scheduler is not None:
+            yield "virtflow_scheduler_up", (), float(self._scheduler.state == "ok")
+
+    def _counter(self, name: str) -> Counter:
+        labels, text = METRICS[name]
+        return Counter(name, text, labels, registry=self._registry)
+
+    def _histogram(self, name: str) -> Histogram:
+        labels, text = METRICS[name]
+        return Histogram(name, text, labels, registry=self._registry, buckets=_BUCKETS_S)
+
+
+def _bound_text(bound: float) -> str:
+    return str(float(bound))
+
+
+class _Histogram(Collector):
+    """A histogram that takes many equal observations at once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._counts = [0] * (len(_BUCKETS_S) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float, times: int) -> None:
+        self._counts[bisect.bisect_left(_BUCKETS_S, value)] += times
+        self._sum += value * times
+
+    def collect(self) -> Iterator[Metric]:
+        family = HistogramMetricFamily(self._name, METRICS[self._name][1])
+        bounds = [*(_bound_text(bound) for bound in _BUCKETS_S), "+Inf"]
+        family.add_metric([], list(zip(bounds, itertools.accumulate(self._counts), strict=True)), self._sum)
+        yield family
+
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
+
+
+def _set(registry: CollectorRegistry, name: str, labels: tuple[str, ...], value: float) -> None:
+    names, text = METRICS[name]
+    known = registry._names_to_collectors.get(name)
+    gauge = known if isinstance(known, Gauge) else Gauge(name, text, names, registry=registry)
+    (gauge.labels(*labels) if names else gauge).set(value)

@@ -1,0 +1,105 @@
+"""The dry run: what `decide` would choose, who came next, and what each score was made of."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from virtflow.engine.columns import NOT_THERE
+from virtflow.engine.decide import NO_CURSORS, Cursors
+from virtflow.engine.explain import explain
+from virtflow.engine.fleet import Fleet
+from virtflow.engine.keys import IMPOSSIBLE
+from virtflow.engine.ranking import Ranking
+from virtflow.engine.rankings import rankings_of, weighted
+from virtflow.engine.scores import value
+from virtflow.model.errors import InvalidStrategy
+from virtflow.model.plan import Candidate, Preview, Request, ScorePart
+from virtflow.model.shape import Shape
+
+#: More runners-up than that are not shown.
+RUNNERS_UP_MAX = 50
+
+
+def preview(fleet: Fleet, request: Request, *, runners_up: int = 3, cursors: Cursors = NO_CURSORS) -> Preview:
+    """The same filters and scores as `decide`, on the same rankings. Takes no room."""
+    ranking = rankings_of(fleet).of(request.shape)
+    row = NOT_THERE if ranking is None else _choose(ranking, request, cursors)
+    if ranking is None or row == NOT_THERE:
+        return Preview(_strategy_name(fleet, request.shape), None, explanation=explain(fleet, request.shape))
+    others = _next_best(fleet, ranking, row, min(runners_up, RUNNERS_UP_MAX))
+    return Preview(
+        strategy=ranking.strategy.name,
+        winner=_candidate(fleet, ranking, row),
+        runners_up=tuple(_candidate(fleet, ranking, other) for other in others),
+        hosts_possible=int(np.count_nonzero(ranking.keys != IMPOSSIBLE)),
+    )
+
+
+def preview_all(
+    fleet: Fleet, requests: Sequence[Request], *, runners_up: int = 3, cursors: Cursors = NO_CURSORS
+) -> list[Preview]:
+    """One after the other: each sees the room that those before it took. `fleet` is left alone."""
+    trial, cursors = fleet.fork(), dict(cursors)
+    previews = []
+    for request in requests:
+        seen = preview(trial, request, runners_up=runners_up, cursors=cursors)
+        previews.append(seen)
+        ranking = rankings_of(trial).of(request.shape)
+        if seen.winner is not None and ranking is not None:
+            ranking.take(trial.row(seen.winner.host))
+            if ranking.strategy.takes_turns:
+                cursors[request.shape.pool] = seen.winner.host
+    return previews
+
+
+def _choose(ranking: Ranking, request: Request, cursors: Cursors) -> int:
+    choose = ranking.strategy.choose
+    return ranking.lowest() if choose is None else choose(ranking, request, cursors.get(request.shape.pool))
+
+
+def _next_best(fleet: Fleet, ranking: Ranking, winner: int, count: int) -> list[int]:
+    """The rows that would follow: by key, or in turn for strategies that look at no score."""
+    order = ranking.keys.copy()
+    if ranking.strategy.choose is not None:
+        possible = order != IMPOSSIBLE
+        order[possible] = (np.flatnonzero(possible) - winner) % max(1, len(fleet))
+    order[winner] = IMPOSSIBLE
+    nearest = np.argsort(order, kind="stable")[:count]
+    return [int(row) for row in nearest if order[row] != IMPOSSIBLE]
+
+
+def _candidate(fleet: Fleet, ranking: Ranking, row: int) -> Candidate:
+    host = fleet.host_at(row)
+    return Candidate(
+        host=host.name,
+        score=ranking.score(row),
+        parts=_parts(fleet, ranking, row),
+        instances=host.instances,
+        free=host.free,
+    )
+
+
+def _parts(fleet: Fleet, ranking: Ranking, row: int) -> tuple[ScorePart, ...]:
+    """weight × value over the parts adds up to the score."""
+    columns, wanted = fleet.columns, ranking.shape.resources
+    parts = []
+    for term in weighted(ranking.strategy, fleet.weights_of(ranking.strategy, ranking.shape)):
+        number = columns.vocabulary.dimensions.find(term.dimension) if term.dimension else 0
+        if term.weight == 0.0 or number == NOT_THERE:
+            continue
+        seen = value(
+            term,
+            total=int(columns.total[number, row]),
+            room=int(columns.room[number, row]),
+            instances=int(columns.instances[row]),
+            wanted=wanted.get(term.dimension, 0),
+        )
+        parts.append(ScorePart(term.name, term.weight, seen))
+    return tuple(parts)
+
+
+def _strategy_name(fleet: Fleet, shape: Shape) -> str:
+    try:
+        return fleet.strategy_of(shape).name
+    except InvalidStrategy:
+        return shape.strategy

@@ -1,0 +1,292 @@
+"""The only place that builds and connects things, and the doors that the command line knocks at."""
+
+import asyncio
+import contextlib
+import dataclasses
+import importlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+import structlog
+
+from virtflow.config import Config, load_config
+from virtflow.control.answers import Answers
+from virtflow.control.clock import SystemClock
+from virtflow.control.commit import Committer
+from virtflow.control.event_feed import EventFeed
+from virtflow.control.health import Health
+from virtflow.control.hosts import Hosts
+from virtflow.control.house import House
+from virtflow.control.housekeeping import Housekeeping
+from virtflow.control.ids import Ids
+from virtflow.control.inventories import Inventories
+from virtflow.control.metrics import Metrics
+from virtflow.control.mirror import Mirror
+from virtflow.control.placements import Placements
+from virtflow.control.pools import Pools
+from virtflow.control.schedule import Scheduler
+from virtflow.control.summary import Summary
+from virtflow.control.tasks import Tasks
+from virtflow.control.vms import Vms
+from virtflow.control.waiting import WaitingRoom
+from virtflow.engine import strategies
+from virtflow.engine.fleet import Fleet
+from virtflow.inventory import Inventory
+from virtflow.inventory.file import FileInventory
+from virtflow.inventory.http import HttpInventory
+from virtflow.model.clock import Clock
+from virtflow.model.errors import VirtflowError
+from virtflow.store.contract import Store
+from virtflow.store.open import open_store
+
+log = structlog.get_logger("virtflow")
+
+EXIT_CONFIGURATION = 78
+#: a loop that fails starts again after so long
+LOOP_RESTART_S = 1.0
+#: the GIL changes hands this often, so that the commit's thread is not kept waiting by the loop
+SWITCH_INTERVAL_S = 0.0005
+
+
+# ── building ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Everything of one process, connected and not yet running."""
+
+    config: Config
+    store: Store
+    house: House
+    scheduler: Scheduler
+    inventories: Inventories
+    housekeeping: Housekeeping
+    feed: EventFeed
+    loops: dict[str, str]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[House]:
+        """Opens the store, becomes the leader, runs the loops; on the way out writes what was handed in and closes."""
+        await self.store.open()
+        try:
+            await self.scheduler.start()
+            async with contextlib.AsyncExitStack() as stack:
+                scheduling = asyncio.create_task(self.scheduler.run())
+                stack.push_async_callback(_end, scheduling)
+                stack.push_async_callback(self.scheduler.stop)
+                for name, loop in self._background():
+                    stack.push_async_callback(_end, asyncio.create_task(self._keep_running(name, loop)))
+                stack.callback(self.feed.close)
+                yield self.house
+        finally:
+            await self.store.close()
+
+    def _background(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        return [("inventories", self.inventories.run), ("housekeeping", self.housekeeping.run)]
+
+    async def _keep_running(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A loop that fails starts again; while it is down, health says so."""
+        while True:
+            try:
+                self.loops[name] = "ok"
+                await loop()
+                return
+            except Exception as error:
+                self.loops[name] = f"restarting after {type(error).__name__}: {error}"
+                log.exception("loop.failed", loop=name)
+                await asyncio.sleep(LOOP_RESTART_S)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def build(
+    config: Config,
+    *,
+    store: Store | None = None,
+    inventories: Sequence[Inventory] | None = None,
+    clock: Clock | None = None,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> Service:
+    """One process's worth of virtflow. Tests hand in their own store, inventories and clock."""
+    clock = clock or SystemClock()
+    store = store or open_store(config.database_url.reveal())
+    metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
+    mirror = Mirror(
+        Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None)
+    )
+    scheduler = Scheduler(
+        store=store,
+        mirror=mirror,
+        waiting=waiting,
+        committer=Committer(store=store, clock=clock),
+        clock=clock,
+        observer=metrics,
+        tell=feed.tell,
+        tick_s=config.tick_s,
+        retries_max=config.retries_max,
+        retry_wait_s=config.retry_wait_s,
+        accept_queue_max=config.accept_queue_max,
+    )
+
+    def knock() -> None:
+        scheduler.knock()
+        feed.tell()
+
+    hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock)
+    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock, default_strategy=config.strategy)
+    watch = Inventories(
+        _inventories(config) if inventories is None else inventories,
+        store=store,
+        hosts=hosts,
+        pools=pools,
+        clock=clock,
+        poll_s=config.inventory_poll_s,
+        usage=config.inventory_usage,
+    )
+    tasks = Tasks(store=store, mirror=mirror, waiting=waiting, clock=clock, tell=feed.tell)
+    summary = Summary(store=store, inventories=watch, clock=clock, default_strategy=config.strategy)
+    metrics.read_from(summary=summary, scheduler=scheduler, inventories=watch)
+    loops: dict[str, str] = {}
+    house = House(
+        hosts=hosts,
+        pools=pools,
+        vms=Vms(
+            store=store, mirror=mirror, scheduler=scheduler, waiting=waiting, clock=clock,
+            ids=Ids(clock, entropy), knock=knock,
+        ),
+        tasks=tasks,
+        placements=Placements(mirror),
+        events=feed,
+        answers=answers,
+        inventories=watch,
+        summary=summary,
+        health=Health(store=store, scheduler=scheduler, inventories=watch, loops=loops),
+        metrics=metrics,
+    )  # fmt: skip
+    return Service(
+        config=config,
+        store=store,
+        house=house,
+        scheduler=scheduler,
+        inventories=watch,
+        housekeeping=Housekeeping(
+            store=store, clock=clock, idempotency_keep_s=config.idempotency_keep_s, events_keep=config.events_keep
+        ),
+        feed=feed,
+        loops=loops,
+    )
+
+
+def _inventories(config: Config) -> Sequence[Inventory]:
+    found: list[Inventory] = []
+    if config.inventory_url.reveal():
+        found.append(HttpInventory(config.inventory_url.reveal(), timeout_s=config.inventory_timeout_s))
+    if config.inventory_file is not None:
+        found.append(FileInventory(config.inventory_file))
+    if config.simulate:
+        # testing stands above main in the house, so it is reached like a guest's plug-in
+        found.append(importlib.import_module("virtflow.testing.fleets").SimulatedInventory(config.simulate))
+    return found
+
+
+def _register_guests() -> None:
+    """Strategies of other packages, found by their entry points."""
+    for point in entry_points(group="virtflow.strategies"):
+        strategies.register(point.load())
+
+
+def _config(argv: Sequence[str]) -> Config:
+    _register_guests()
+    return load_config(environ=os.environ, known_strategies=strategies.names(), flags=_flags(argv))
+
+
+def _flags(argv: Sequence[str]) -> dict[str, str]:
+    """`--database-url X` and `--database-url=X` as settings; config checks names and values."""
+    flags: dict[str, str] = {}
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        flags[name.replace("-", "_")] = value if equals else words.pop(0) if words else ""
+    return flags
+
+
+# ── the doors ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _guarded(run: Callable[[], int]) -> int:
+    """Nobody but a developer ever sees a traceback."""
+    try:
+        return run()
+    except VirtflowError as error:
+        remedy = f"\n{error.remedy}" if error.remedy else ""
+        print(f"virtflow: {error.detail}{remedy}", file=sys.stderr)
+        return EXIT_CONFIGURATION if error.error_code == "invalid_setting" else 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def serve(argv: Sequence[str]) -> int:
+    return _guarded(lambda: _serve(_config(argv)))
+
+
+def _serve(config: Config) -> int:
+    _set_up_logging(config)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    import uvloop
+
+    return uvloop.run(_serve_until_told(config))
+
+
+async def _serve_until_told(config: Config) -> int:
+    from virtflow.api.app import ApiSettings, create_app
+    from virtflow.api.server import run_server
+
+    service = build(config)
+    async with service.running() as house:
+        app = create_app(house, settings=ApiSettings())
+        await run_server(app, host=config.host, port=config.port)
+    return 0
+
+
+def _set_up_logging(config: Config) -> None:
+    level = logging.getLevelNamesMapping()[config.log_level.upper()]
+    logging.basicConfig(level=max(level, logging.WARNING), format="%(levelname)s %(name)s %(message)s")
+    as_json = config.log_format == "json"
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks if as_json else structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer()
+            if as_json
+            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m virtflow.main serve …`: what `virtflow serve` and the demo start."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    doors = {"serve": serve}
+    if not words or words[0] not in doors:
+        print(f"virtflow.main: say one of {', '.join(doors)}", file=sys.stderr)
+        return 2
+    return doors[words[0]](words[1:])
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""Events, as rows: many of one commit share a row, and their numbers follow from their place in it."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import msgspec
+
+from virtflow.model.errors import Gone
+from virtflow.model.event import Event
+from virtflow.model.limits import EVENTS_PER_CHUNK_MAX
+from virtflow.store.contract import EventFilter
+from virtflow.store.session import Row, Session, Snapshots
+
+#: Rows read at once: a page of events is seldom more.
+_ROWS_READ = 4
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Event]).decode
+_EVERYTHING = EventFilter()
+
+
+def events_from_row(row: Row) -> list[Event]:
+    first, last, body = row
+    events = _decode(body)
+    for seq, event in zip(range(first, last + 1), events, strict=True):
+        msgspec.structs.force_setattr(event, "seq", seq)  # nobody else has seen this record yet
+    return events
+
+
+class EventReads:
+    _near: Session
+    _far: Session
+    _snapshot: Snapshots
+
+    async def events(self, where: EventFilter, *, after: int, limit: int) -> list[Event]:
+        _, newest = await self.event_range()
+        found: list[Event] = []
+        seen = after
+        while seen < newest and len(found) < limit:
+            rows = await self._far.rows("events_after", seen, _ROWS_READ)
+            if not rows:
+                break
+            for row in rows:
+                found += (event for event in matching(row, where) if event.seq > after)
+            seen = rows[-1][1]
+        await self._refuse_forgotten(after)  # last, so that what was forgotten while we read is noticed
+        return found[:limit]
+
+    async def event_range(self) -> tuple[int, int]:
+        [(oldest, newest)] = await self._near.rows("event_range")
+        return oldest, newest
+
+    async def scan_events(self) -> AsyncIterator[list[Event]]:
+        async with self._snapshot() as session:
+            [(oldest, _)] = await session.rows("event_range")
+            after = oldest - 1
+            while rows := await session.rows("events_after", after, 1):
+                yield [event for event in events_from_row(rows[0]) if event.seq >= oldest]
+                after = rows[0][1]
+
+    async def _refuse_forgotten(self, after: int) -> None:
+        oldest, _ = await self.event_range()
+        if after + 1 < oldest:
+            raise Gone(f"events before {oldest} are no longer kept", remedy="read the present state, then go on from it")
+
+
+def matching(row: Row, where: EventFilter) -> Iterator[Event]:
+    if where == _EVERYTHING:
+        return iter(events_from_row(row))
+    if where.id is not None and _encode(where.id) not in row[2]:
+        return iter(())  # most rows say nothing about one object, and need not be read
+    return (event for event in events_from_row(row) if _matches(event, where))
+
+
+def _matches(event: Event, where: EventFilter) -> bool:
+    return (
+        (where.id is None or event.id == where.id)
+        and (where.kind is None or event.kind == where.kind)
+        and (not where.types or any(_is_of_type(event.type.value, wanted) for wanted in where.types))
+    )
+
+
+def _is_of_type(name: str, wanted: str) -> bool:
+    return name.startswith(wanted) if wanted.endswith(".") else name == wanted
+
+
+class EventWrites:
+    _session: Session
+
+    async def append_events(self, events: Sequence[Event]) -> int:
+        chunks = [events[i : i + EVENTS_PER_CHUNK_MAX] for i in range(0, len(events), EVENTS_PER_CHUNK_MAX)]
+        bodies = [_encode(chunk) for chunk in chunks]  # before the counter's row is held
+        [(newest,)] = await self._session.rows("number_events", len(events))
+        first = int(newest) - len(events) + 1
+        last = first - 1
+        rows = []
+        for chunk, body in zip(chunks, bodies, strict=True):
+            rows.append((last + 1, chunk[0].at_ms, body, last + len(chunk)))
+            last += len(chunk)
+        await self._session.each("add_events", rows)
+        return first
+
+    async def forget_some_events(self, keep_from: int, rows_max: int) -> int:
+        """Forgets all before that number at once, and drops a bounded number of their rows; returns how many."""
+        await self._session.rows("keep_events_from", keep_from)
+        return len(await self._session.rows("drop_events", keep_from, rows_max))

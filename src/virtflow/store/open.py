@@ -1,0 +1,41 @@
+"""Which database a URL names."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from virtflow.model.errors import InvalidSetting
+from virtflow.store.contract import Store
+from virtflow.store.failures import SETTING, without_password
+
+EXPECTED = "sqlite:///relative/path, sqlite:////absolute/path, sqlite:// (gone at the end), or postgresql://user@host/name"
+
+
+def open_store(url: str) -> Store:
+    """The store for a URL, not yet connected: `await store.open()` does that."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise _refused(url) from error
+    if parts.scheme == "sqlite":
+        return _sqlite(url)
+    if parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/"):
+        from virtflow.store.postgres import PostgresStore
+
+        return PostgresStore(url)
+    raise _refused(url)
+
+
+def _sqlite(url: str) -> Store:
+    from virtflow.store.sqlite import SqliteStore
+
+    path = url.removeprefix("sqlite:")
+    if path in {"", "//"}:
+        return SqliteStore(None)
+    if not path.startswith("///") or path.strip("/") == "" or path.endswith("/") or "?" in path or "\0" in path:
+        raise _refused(url)
+    return SqliteStore(Path(unquote(path[3:])))
+
+
+def _refused(url: str) -> InvalidSetting:
+    return InvalidSetting(SETTING, without_password(url), expected=EXPECTED)

@@ -1,0 +1,45 @@
+"""All nouns together: what both databases share of a store and of its transactions."""
+
+from virtflow.model.errors import Fenced
+from virtflow.store.answers import AnswerReads, AnswerWrites
+from virtflow.store.events import EventReads, EventWrites
+from virtflow.store.hosts import HostReads, HostWrites
+from virtflow.store.instances import InstanceReads, InstanceWrites
+from virtflow.store.interned import Interned
+from virtflow.store.pools import PoolReads, PoolWrites
+from virtflow.store.room import RoomWrites
+from virtflow.store.session import Session
+from virtflow.store.shapes import ShapeReads, ShapeWrites
+from virtflow.store.tasks import TaskReads, TaskWrites
+
+
+class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads):
+    """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
+
+    async def setting(self, key: str) -> str | None:
+        rows = await self._near.rows("setting", key)
+        return rows[0][0] if rows else None
+
+    async def history_id(self) -> str:
+        return str((await self._near.rows("setting", "history_id"))[0][0])
+
+
+class Writes(
+    HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites
+):
+    """One transaction; `interned` is its own until it commits."""
+
+    def __init__(self, session: Session, interned: Interned) -> None:
+        self._session = session
+        self._interned = interned
+
+    async def take_fence(self) -> int:
+        return int((await self._session.rows("take_fence"))[0][0])
+
+    async def check_fence(self, epoch: int) -> None:
+        newest = (await self._session.rows("fence"))[0][0]
+        if newest != epoch:
+            raise Fenced(f"epoch {epoch} is over, the leader of epoch {newest} decides", remedy="stand back")
+
+    async def set_setting(self, key: str, value: str) -> None:
+        await self._session.rows("set_setting", key, value)

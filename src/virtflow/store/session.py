@@ -1,0 +1,30 @@
+"""What the nouns need of a database: named statements, for one row or for many."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+#: A row of a result, or the arguments of a statement in the order of their placeholders.
+Row = Sequence[Any]
+
+#: Rows that one step of a scan brings: more would hold up everybody else while they are read.
+CHUNK_ROWS = 1_000
+
+
+class Session(Protocol):
+    """One transaction, or a place where single statements are run."""
+
+    async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
+        """Runs a statement; a list among the arguments is an array."""
+        ...
+
+    async def each(self, name: str, rows: Sequence[Row]) -> list[Row]:
+        """Runs a statement for each of the rows; returns those for which it changed nothing.
+
+        The last column tells the rows apart.
+        """
+        ...
+
+
+#: Opens a session that sees one state of the database, whatever is written meanwhile.
+Snapshots = Callable[[], AbstractAsyncContextManager[Session]]

@@ -1,0 +1,33 @@
+-- number_events --
+-- Whoever holds this row commits next: numbers are in commit order and without gaps.
+UPDATE counter SET value = value + $1 WHERE name = 'event' RETURNING value;
+
+-- add_events --
+-- One row carries many events of one commit, as a JSON array; their numbers follow from its place.
+INSERT INTO event (first_seq, at_ms, body, last_seq) VALUES ($1, $2, $3, $4);
+
+-- add_events [postgresql] --
+-- The same for all rows of a commit.
+INSERT INTO event (first_seq, at_ms, body, last_seq)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[])
+RETURNING last_seq;
+
+-- events_after --
+-- Rows that hold events after a number.
+SELECT first_seq, last_seq, body FROM event WHERE last_seq > $1 ORDER BY last_seq LIMIT $2;
+
+-- event_range --
+-- The oldest number kept, and the newest given.
+SELECT
+    (SELECT value FROM counter WHERE name = 'oldest_event'),
+    (SELECT value FROM counter WHERE name = 'event');
+
+-- keep_events_from --
+-- Events before this number are forgotten. Never goes back.
+UPDATE counter SET value = $1 WHERE name = 'oldest_event' AND value < $1 RETURNING value;
+
+-- drop_events --
+-- A bounded number of rows that hold only forgotten events.
+DELETE FROM event
+WHERE last_seq IN (SELECT last_seq FROM event WHERE last_seq < $1 ORDER BY last_seq LIMIT $2)
+RETURNING last_seq;
