@@ -36,7 +36,8 @@ DATABASE_FILE = "virtflow.db"
 #: Ours alone: the database knows who may do what.
 DATA_FOLDER_MODE = 0o700
 
-_SQLITE = "sqlite://"
+#: what follows is the path: three slashes and a relative one, four slashes for an absolute one
+_SQLITE = "sqlite:///"
 #: Kubernetes gives every container such variables for a service named `virtflow…`; they are not meant for us.
 _OF_KUBERNETES = re.compile(
     r"VIRTFLOW_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)"
@@ -198,9 +199,9 @@ def _database(text: str) -> Secret:
     if text.startswith(("postgresql://", "postgres://")):
         _require(urlsplit(text).port != 0)
         return Secret(text, shown=without_secrets(text))
-    file = text.removeprefix(_SQLITE).removeprefix("sqlite:")
-    _require("://" not in file and file.strip("/") != "" and file.isprintable())
-    url = _SQLITE + str(Path("/" + file.lstrip("/") if file.startswith("/") else file).expanduser().absolute())
+    file = text.removeprefix(_SQLITE)
+    _require("://" not in file and not file.startswith("sqlite:") and file.strip("/") != "" and file.isprintable())
+    url = _SQLITE + str(Path(file).expanduser().absolute())
     return Secret(url, shown=url)
 
 
@@ -249,7 +250,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "database_url",
-        Kind("sqlite:///<absolute path>, a path, or postgresql://…", _database),
+        Kind("sqlite:///relative/path, sqlite:////absolute/path, a path, or postgresql://…", _database),
         "sqlite:///$XDG_DATA_HOME/virtflow/virtflow.db",
         "Where everything is kept. Without $XDG_DATA_HOME it is ~/.local/share.",
     ),

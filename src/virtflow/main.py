@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -45,6 +45,9 @@ from virtflow.store.contract import Store
 from virtflow.store.open import open_store
 
 log = structlog.get_logger("virtflow")
+
+T = TypeVar("T")
+App = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
 
 EXIT_CONFIGURATION = 78
 #: a loop that fails starts again after so long
@@ -235,26 +238,38 @@ def _guarded(run: Callable[[], int]) -> int:
         return 130
 
 
-def serve(argv: Sequence[str]) -> int:
-    return _guarded(lambda: _serve(_config(argv)))
+def _as_it_is(thing: T) -> T:
+    return thing
 
 
-def _serve(config: Config) -> int:
+def serve(
+    argv: Sequence[str],
+    *,
+    wrap_store: Callable[[Store], Store] = _as_it_is,
+    wrap_app: Callable[[App], App] = _as_it_is,
+) -> int:
+    """`virtflow serve`. Tests wrap the store and the app to make them fail."""
+    return _guarded(lambda: _serve(_config(argv), wrap_store, wrap_app))
+
+
+def _serve(config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]) -> int:
     _set_up_logging(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     import uvloop
 
-    return uvloop.run(_serve_until_told(config))
+    return uvloop.run(_serve_until_told(config, wrap_store, wrap_app))
 
 
-async def _serve_until_told(config: Config) -> int:
+async def _serve_until_told(
+    config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]
+) -> int:
     from virtflow.api.app import ApiSettings, create_app
     from virtflow.api.server import run_server
 
-    service = build(config)
+    service = build(config, store=wrap_store(open_store(config.database_url.reveal())))
     async with service.running() as house:
         app = create_app(house, settings=ApiSettings())
-        await run_server(app, host=config.host, port=config.port)
+        await run_server(wrap_app(app), host=config.host, port=config.port)
     return 0
 
 

@@ -67,7 +67,9 @@ def get_hosts(
     pool: OfPool = None,
     zone: Annotated[str | None, typer.Option(metavar="ZONE", help="Only in this zone.")] = None,
     label: OfLabel = None,
-    cordoned: Annotated[bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those, or the others.")] = None,
+    cordoned: Annotated[
+        bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those, or the others.")
+    ] = None,
     missing: Annotated[
         bool | None, typer.Option("--missing/--not-missing", help="Only those that their inventory no longer lists.")
     ] = None,
@@ -208,7 +210,11 @@ def add_host(
     body = {
         "name": name,
         "capacity": {key: amount for key, amount in sizes.items() if amount is not None},
-        **{key: value for key, value in said.items() if value not in (None, "", {}, False) or key == "pool" and value == ""},
+        **{
+            key: value
+            for key, value in said.items()
+            if value not in (None, "", {}, False) or (key == "pool" and value == "")
+        },
     }
     with connect(ctx) as client:
         host = client.hosts.create(body)

@@ -71,9 +71,9 @@ class ShapeOptions:
     dedicated: Annotated[
         DedicatedWord | None, typer.Option(help="Must, may or must not the host be a dedicated one?", metavar="WORD")
     ] = None
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label that the host must carry.")
-    ] = None
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label that the host must carry.")] = (
+        None
+    )
     zone: Annotated[str | None, typer.Option(metavar="ZONE", help="The zone that the host must be in.")] = None
 
 
@@ -85,7 +85,8 @@ class OrderOptions(ShapeOptions):
         str | None, typer.Option(metavar="NAME", help="How to choose among hosts; see `virtflow get strategies`.")
     ] = None
     weight: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=W", help="A weight for strategies that take some, such as cpu=0.7.")
+        list[str] | None,
+        typer.Option(metavar="NAME=W", help="A weight for strategies that take some, such as cpu=0.7."),
     ] = None
     priority: Annotated[int | None, typer.Option(min=0, max=1000, metavar="N", help="Higher is placed first.")] = None
     fail: Annotated[

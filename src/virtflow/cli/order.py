@@ -12,7 +12,7 @@ Order = dict[str, object]
 
 #: what answers carry and orders do not: a list that was read can be placed again
 _ANSWERED_ONLY = frozenset(
-    "id task_id status conditions host address generation version created_at placed_at explanation".split()
+    ["id", "task_id", "status", "conditions", "host", "address", "generation", "version", "created_at", "placed_at", "explanation"]
 )
 _DEFAULTS = {"pool": "default", "dedicated": "allowed", "strategy": "", "zone": "", "priority": 0}
 _COUNTED = re.compile(r"(.*?)(\d+)", re.ASCII)
@@ -25,7 +25,9 @@ def resources_of(options: ShapeOptions) -> dict[str, int]:
         "disk": options.disk and words.disk(options.disk),
         "gpu": options.gpu,
     }
-    return {name: int(number) for name, number in named.items() if number} | words.amounts(options.resource, "--resource")
+    return {name: int(number) for name, number in named.items() if number} | words.amounts(
+        options.resource, "--resource"
+    )
 
 
 def order_of(options: OrderOptions, name: str | None = None) -> Order:

@@ -82,7 +82,9 @@ def as_json(document: object) -> str:
 def as_yaml(document: object) -> str:
     import yaml
 
-    return yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, allow_unicode=True)
+    return yaml.dump(
+        document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, allow_unicode=True
+    )
 
 
 def _json_list(items: "Iterable[Record]") -> Iterator[str]:

@@ -35,15 +35,15 @@ def read_list(
         worst = try_each(names or (), lambda wanted: found.append(find(wanted)))
         if names and not found:
             return worst
-        output.show_list(
-            found if names else find_all(), columns(screen_of()), name, output=output_format, kind=kind
-        )
+        output.show_list(found if names else find_all(), columns(screen_of()), name, output=output_format, kind=kind)
         return worst
 
     if not watch:
         return once()
     if output_format not in {Format.TABLE, Format.WIDE}:
-        raise UsageError("--watch draws tables", remedy=f"for programs there is `virtflow events --follow`, not -o {output_format}")
+        raise UsageError(
+            "--watch draws tables", remedy=f"for programs there is `virtflow events --follow`, not -o {output_format}"
+        )
     from virtflow.cli.watching import draw_on_events
 
     return draw_on_events(client, once, events)

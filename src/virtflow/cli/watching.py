@@ -30,13 +30,11 @@ def draw_on_events(client: "Client", draw: Callable[[], int], types: Sequence[st
             print()
 
 
-def _listen(
-    client: "Client", after: int, types: Sequence[str], news: "queue.SimpleQueue[Exception | None]"
-) -> None:
+def _listen(client: "Client", after: int, types: Sequence[str], news: "queue.SimpleQueue[Exception | None]") -> None:
     try:
         for _ in client.events.follow(after=after, types=types):
             news.put(None)
-    except Exception as error:  # noqa: BLE001  # told to the one who waits, in whose thread it can be reported
+    except Exception as error:  # told to the one who waits, in whose thread it can be reported
         news.put(error)
 
 

@@ -18,7 +18,9 @@ def cores(text: str) -> int:
     found = _CORES.fullmatch(text.strip())
     number = Decimal(found[1]) * (1 if found[2] else 1000) if found else None
     if number is None or number % 1:
-        raise UsageError(f"cpu {text!r} is not understood", remedy="cores such as 4 or 0.5, or millicores such as 1500m")
+        raise UsageError(
+            f"cpu {text!r} is not understood", remedy="cores such as 4 or 0.5, or millicores such as 1500m"
+        )
     return int(number)
 
 
@@ -66,7 +68,9 @@ def ratios(pairs: Sequence[str] | None, option: str) -> dict[str, float]:
         except InvalidOperation:
             number = Decimal("NaN")
         if not number.is_finite() or number < 0:
-            raise UsageError(f"{option} {name}={text} is not understood", remedy=f"a number, such as {option} {name}=1.5")
+            raise UsageError(
+                f"{option} {name}={text} is not understood", remedy=f"a number, such as {option} {name}=1.5"
+            )
         found[name] = float(number)
     return found
 

@@ -68,8 +68,12 @@ class Vms:
         submission = Submission(tasks, actor=actor, receipt=receipt, done=done)
         with self._claimed(orders, tasks):
             self._scheduler.hand_in(submission)
-            # shielded: a client that goes away does not take the commit of the others with it
-            return await asyncio.shield(done)
+            try:
+                return await asyncio.shield(done)
+            except asyncio.CancelledError:
+                # the client went away, the commit goes on: until it ends, its names and its key are taken
+                await asyncio.wait([done])
+                raise
 
     def _check(self, orders: Sequence[VmOrder], *, check_pool: bool) -> None:
         """Mistakes that waiting cannot mend are refused at the door; each shape is looked at once."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from virtflow.engine import filters
-from virtflow.engine.columns import NOT_THERE, Columns, Ints
+from virtflow.engine.columns import Columns, Ints, Mask
 from virtflow.engine.fleet import Fleet
 from virtflow.model.capacity import Capacity, Slots
 from virtflow.model.shape import Shape
@@ -13,21 +13,20 @@ def capacity(fleet: Fleet, shape: Shape) -> Capacity:
     """Exact for every pool, as if the shape named it, and in total. Hosts do not share room, so their slots add up."""
     hosts = fleet.columns
     slots = np.where(_allowed_but_for_the_pool(hosts, shape), slots_of(hosts, shape), 0)
-    pools = {name: _count(slots[hosts.pool == hosts.vocabulary.pools.find(name)]) for name in fleet.pool_names}
-    return Capacity(total=_count(slots), pools=pools)
+    find = hosts.vocabulary.pools.find
+    pools = {name: _count(fleet, np.where(hosts.pool == find(name), slots, 0)) for name in fleet.pool_names}
+    return Capacity(total=_count(fleet, slots), pools=pools)
 
 
 def slots_of(hosts: Columns, shape: Shape) -> Ints:
     """How many instances each host has room for, whatever the static filters say."""
     slots: Ints = np.full(len(hosts), np.iinfo(np.int64).max)
     for dimension, amount in shape.wants:
-        if hosts.vocabulary.dimensions.find(dimension) == NOT_THERE:
-            return np.zeros(len(hosts), np.int64)
         slots = np.minimum(slots, hosts.room_of(dimension) // amount)
     return slots
 
 
-def _allowed_but_for_the_pool(hosts: Columns, shape: Shape) -> np.ndarray:
+def _allowed_but_for_the_pool(hosts: Columns, shape: Shape) -> Mask:
     mask = np.ones(len(hosts), np.bool_)
     for one in filters.STATIC:
         if one is not filters.in_pool:
@@ -35,6 +34,14 @@ def _allowed_but_for_the_pool(hosts: Columns, shape: Shape) -> np.ndarray:
     return mask
 
 
-def _count(slots: Ints) -> Slots:
+def _count(fleet: Fleet, slots: Ints) -> Slots:
     now = int(slots.sum())
-    return Slots(now=now, after_loss=now - int(slots.max(initial=0)), hosts=int(np.count_nonzero(slots)))
+    if not now:
+        return Slots(now=0, after_loss=0, hosts=0)
+    biggest = int(slots.argmax())
+    return Slots(
+        now=now,
+        after_loss=now - int(slots[biggest]),
+        hosts=int(np.count_nonzero(slots)),
+        biggest_host=fleet.names[biggest],
+    )

@@ -134,7 +134,8 @@ class Columns:
 
     def room_of(self, dimension: str) -> Ints:
         """Free per host, never below zero: an over-full host has no room, not endless room."""
-        room: Ints = self.room[self.vocabulary.dimensions.find(dimension)]
+        number = self.vocabulary.dimensions.find(dimension)
+        room: Ints = self.room[number] if number != NOT_THERE else np.zeros(len(self), np.int64)
         return np.maximum(room, 0)
 
 

@@ -1,6 +1,6 @@
 """The dry run: what `decide` would choose, who came next, and what each score was made of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -36,20 +36,25 @@ def preview(fleet: Fleet, request: Request, *, runners_up: int = 3, cursors: Cur
 
 
 def preview_all(
-    fleet: Fleet, requests: Sequence[Request], *, runners_up: int = 3, cursors: Cursors = NO_CURSORS
+    fleet: Fleet, requests: Iterable[Request], *, runners_up: int = 3, cursors: Cursors = NO_CURSORS
 ) -> list[Preview]:
     """One after the other: each sees the room that those before it took. `fleet` is left alone."""
+    return list(preview_each(fleet, requests, runners_up=runners_up, cursors=cursors))
+
+
+def preview_each(
+    fleet: Fleet, requests: Iterable[Request], *, runners_up: int = 3, cursors: Cursors = NO_CURSORS
+) -> Iterator[Preview]:
+    """The same, one at a time, for callers who let others have their turn in between."""
     trial, cursors = fleet.fork(), dict(cursors)
-    previews = []
     for request in requests:
         seen = preview(trial, request, runners_up=runners_up, cursors=cursors)
-        previews.append(seen)
+        yield seen
         ranking = rankings_of(trial).of(request.shape)
         if seen.winner is not None and ranking is not None:
             ranking.take(trial.row(seen.winner.host))
             if ranking.strategy.takes_turns:
                 cursors[request.shape.pool] = seen.winner.host
-    return previews
 
 
 def _choose(ranking: Ranking, request: Request, cursors: Cursors) -> int:
@@ -94,7 +99,7 @@ def _parts(fleet: Fleet, ranking: Ranking, row: int) -> tuple[ScorePart, ...]:
             instances=int(columns.instances[row]),
             wanted=wanted.get(term.dimension, 0),
         )
-        parts.append(ScorePart(term.name, term.weight, seen))
+        parts.append(ScorePart(term.name, term.weight, float(seen)))
     return tuple(parts)
 
 

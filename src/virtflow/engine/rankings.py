@@ -76,10 +76,11 @@ def rankings_of(fleet: Fleet) -> Rankings:
 def is_sane(shape: Shape, fleet: Fleet) -> bool:
     """Whole positive amounts, of things that somebody has."""
     dimensions = fleet.columns.vocabulary.dimensions
-    return all(
-        type(amount) is int and 0 < amount <= AMOUNT_MAX and dimension in dimensions
-        for dimension, amount in shape.wants
-    )
+    return all(name in dimensions and is_amount(amount) for name, amount in shape.wants)
+
+
+def is_amount(amount: object) -> bool:
+    return type(amount) is int and 0 < amount <= AMOUNT_MAX
 
 
 def weighted(strategy: Strategy, weights: dict[str, float]) -> tuple[Term, ...]:

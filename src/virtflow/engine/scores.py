@@ -9,6 +9,7 @@ arithmetic is the same, bit for bit, for all hosts at once, for one host, and in
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from virtflow.model.shape import Shape
 
@@ -117,14 +118,15 @@ def formula(terms: Sequence[Term], shape: Shape, dimensions: Mapping[str, int]) 
     return Formula(offset, tuple(columns), tuple(lefts))
 
 
-def value(term: Term, *, total: int, room: int, instances: int, wanted: int) -> float:
-    """One score of one host, for people: what `ScorePart.value` shows."""
+def value(term: Term, *, total: Any, room: Any, instances: Any, wanted: int) -> Any:
+    """One score, plainly: of one host or of arrays of them, in floats or in fractions."""
+    whole = total + (total == 0)  # nothing of something is not busy, and nothing is divided by zero
     if term.score is Score.BUSY:
-        return (total - room) / (total or 1)
+        return (total - room) / whole
     if term.score is Score.IDLE:
-        return 1.0 - (total - room) / (total or 1)
+        return 1 - (total - room) / whole
     if term.score is Score.LEFT:
-        return (room - wanted) / (total or 1)
+        return (room - wanted) / whole
     if term.score is Score.ROOM:
-        return float(room - wanted)
-    return float(instances)
+        return room - wanted
+    return instances

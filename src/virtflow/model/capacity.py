@@ -11,6 +11,8 @@ class Slots(msgspec.Struct, frozen=True, kw_only=True):
     after_loss: int
     #: hosts with room for at least one
     hosts: int
+    #: the host whose loss costs the most, the first by name of several; "" without room. For operators only
+    biggest_host: str = ""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):

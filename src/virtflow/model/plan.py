@@ -6,7 +6,7 @@ from virtflow.model.explanation import Explanation
 from virtflow.model.shape import Shape
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, gc=False):
     """One instance to place. `key` identifies it and seeds chance; members of a gang are placed all or none."""
 
     key: bytes
@@ -14,7 +14,7 @@ class Request(msgspec.Struct, frozen=True):
     gang: bytes | None = None
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     request: Request
     host_id: int
     host: str
@@ -22,7 +22,7 @@ class Placement(msgspec.Struct, frozen=True):
     score: float
 
 
-class Rejection(msgspec.Struct, frozen=True):
+class Rejection(msgspec.Struct, frozen=True, gc=False):
     request: Request
     #: filled by `explain`, not by `decide`: most rejected requests share a shape
     explanation: Explanation | None = None

@@ -15,7 +15,7 @@ class Dedicated(enum.StrEnum):
     FORBIDDEN = "forbidden"
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True):
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, cache_hash=True, gc=False):
     """Two requests of one shape are interchangeable for the engine. Tuples, so that a shape can be a key."""
 
     #: sorted (dimension, amount) without zeros; every VM takes one of `vms`

@@ -101,3 +101,13 @@ def check_move(current: TaskState, following: TaskState) -> TaskState:
     if following not in NEXT[current]:
         raise Conflict(f"a task that is {current.word} cannot become {following.word}", code="illegal_transition")
     return following
+
+
+def diagram(table: dict[TaskState, frozenset[TaskState]]) -> str:
+    """The table as a Mermaid diagram, for docs/."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> queued"]
+    for state in sorted(table):
+        lines += [f"    {state.word} --> {following.word}" for following in sorted(table[state])]
+        if not table[state]:
+            lines.append(f"    {state.word} --> [*]")
+    return "\n".join([*lines, "```", ""])

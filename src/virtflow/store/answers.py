@@ -7,7 +7,7 @@ import msgspec
 from virtflow.model.errors import Conflict
 from virtflow.store.contract import Answer
 from virtflow.store.hosts import json_text
-from virtflow.store.session import Row, Session
+from virtflow.store.session import Reader, Row, Session
 
 _headers = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 
@@ -26,7 +26,7 @@ def answer_from_row(row: Row) -> Answer:
 
 
 class AnswerReads:
-    _near: Session
+    _near: Reader
 
     async def answer(self, principal: str, key: str) -> Answer | None:
         rows = await self._near.rows("answer_by_key", principal, key)

@@ -161,9 +161,9 @@ class Transaction(Protocol):
         ...
 
     async def change_host(self, host: Host, *, expected_version: int | None) -> Host:
-        """Everything but id, cordon, used and instances. VersionMismatch when it changed meanwhile; returns the new row.
+        """Everything but id, cordon, used and instances. VersionMismatch when it changed meanwhile.
 
-        A limit below what is used is recorded, and nothing more is taken until it fits again.
+        Returns the new row. A limit below what is used is recorded, and nothing more is taken until it fits again.
         """
         ...
 
@@ -246,7 +246,10 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Commits at the end of the block, rolls back on any exception. OutcomeUnknown: the commit may have happened."""
+        """Commits at the end of the block, rolls back on any exception.
+
+        OutcomeUnknown: the commit may have happened. RetryTransaction: the same one may succeed at once.
+        """
         ...
 
     async def ping(self) -> None:

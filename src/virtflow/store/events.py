@@ -8,7 +8,7 @@ from virtflow.model.errors import Gone
 from virtflow.model.event import Event
 from virtflow.model.limits import EVENTS_PER_CHUNK_MAX
 from virtflow.store.contract import EventFilter
-from virtflow.store.session import Row, Session, Snapshots
+from virtflow.store.session import Reader, Row, Session, Snapshots
 
 #: Rows read at once: a page of events is seldom more.
 _ROWS_READ = 4
@@ -27,8 +27,8 @@ def events_from_row(row: Row) -> list[Event]:
 
 
 class EventReads:
-    _near: Session
-    _far: Session
+    _near: Reader
+    _far: Reader
     _snapshot: Snapshots
 
     async def events(self, where: EventFilter, *, after: int, limit: int) -> list[Event]:
@@ -50,17 +50,17 @@ class EventReads:
         return oldest, newest
 
     async def scan_events(self) -> AsyncIterator[list[Event]]:
-        async with self._snapshot() as session:
-            [(oldest, _)] = await session.rows("event_range")
+        async with self._snapshot() as reader:
+            [(oldest, _)] = await reader.rows("event_range")
             after = oldest - 1
-            while rows := await session.rows("events_after", after, 1):
+            while rows := await reader.rows("events_after", after, 1):
                 yield [event for event in events_from_row(rows[0]) if event.seq >= oldest]
                 after = rows[0][1]
 
     async def _refuse_forgotten(self, after: int) -> None:
         oldest, _ = await self.event_range()
         if after + 1 < oldest:
-            raise Gone(f"events before {oldest} are no longer kept", remedy="read the present state, then go on from it")
+            raise Gone(f"events before {oldest} are no longer kept", remedy="read the present state, go on from there")
 
 
 def matching(row: Row, where: EventFilter) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from virtflow.model.limits import CUSTOM_DIMENSIONS_MAX
 from virtflow.model.resources import DIMENSIONS
 from virtflow.store.contract import HostFilter, RetryTransaction
 from virtflow.store.interned import Interned
-from virtflow.store.session import CHUNK_ROWS, Row, Session, Snapshots
+from virtflow.store.session import CHUNK_ROWS, Reader, Row, Session, Snapshots
 
 #: Columns per kind of amount: the built-in dimensions and the custom slots.
 WIDTH = len(DIMENSIONS) + CUSTOM_DIMENSIONS_MAX
@@ -44,20 +44,20 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-async def hosts_from_rows(rows: Sequence[Row], session: Session, interned: Interned) -> list[Host]:
+async def hosts_from_rows(rows: Sequence[Row], reader: Reader, interned: Interned) -> list[Host]:
     known = len(interned.dimensions)
     if known < WIDTH and any(any(row[_USED_FROM + known :]) for row in rows):
-        await read_dimensions(session, interned)  # another process gave a slot to a new one
+        await read_dimensions(reader, interned)  # another process gave a slot to a new one
     return [host_from_row(row, interned) for row in rows]
 
 
-async def read_dimensions(session: Session, interned: Interned) -> None:
-    interned.learn_dimensions(row[0] for row in await session.rows("dimensions"))
+async def read_dimensions(reader: Reader, interned: Interned) -> None:
+    interned.learn_dimensions(row[0] for row in await reader.rows("dimensions"))
 
 
 class HostReads:
-    _near: Session
-    _far: Session
+    _near: Reader
+    _far: Reader
     _snapshot: Snapshots
     _interned: Interned
 
@@ -73,17 +73,17 @@ class HostReads:
 
     async def all_hosts(self) -> AsyncIterator[list[Host]]:
         after = ""
-        async with self._snapshot() as session:
-            while rows := await session.rows("hosts_page", after, *_ANY_HOST, CHUNK_ROWS):
-                hosts = await hosts_from_rows(rows, session, self._interned)
+        async with self._snapshot() as reader:
+            while rows := await reader.rows("hosts_page", after, *_ANY_HOST, CHUNK_ROWS):
+                hosts = await hosts_from_rows(rows, reader, self._interned)
                 after = hosts[-1].name
                 yield hosts
 
     async def hosts_by_id(self, ids: Sequence[int]) -> list[Host]:
         return await self._hosts(self._far, "hosts_by_id", list(ids)) if ids else []
 
-    async def _hosts(self, session: Session, name: str, *arguments: object) -> list[Host]:
-        return await hosts_from_rows(await session.rows(name, *arguments), session, self._interned)
+    async def _hosts(self, reader: Reader, name: str, *arguments: object) -> list[Host]:
+        return await hosts_from_rows(await reader.rows(name, *arguments), reader, self._interned)
 
 
 class HostWrites:
@@ -94,7 +94,7 @@ class HostWrites:
         if not hosts:
             return []
         names = [host.name for host in hosts]
-        await self._refuse_names(names)
+        await self._refuse_taken_hosts(names)
         await self._make_dimensions(hosts)
         if await self._session.each("add_host", [(*_new_columns(host), host.name) for host in hosts]):
             raise RetryTransaction("somebody else has just added one of these hosts")
@@ -109,7 +109,7 @@ class HostWrites:
         version, name = found[0]
         _check_version(host.name, version, expected_version)
         if name != host.name:
-            await self._refuse_names([host.name])
+            await self._refuse_taken_hosts([host.name])
         await self._make_dimensions([host])
         await self._session.rows("change_host", host.name, *_columns(host), host.id)
         await self._session.rows("limit_room", *self._limits(host), host.id)
@@ -149,14 +149,12 @@ class HostWrites:
         _check_version(name, version, expected_version)
         return int(host_id)
 
-    async def _refuse_names(self, names: list[str]) -> None:
+    async def _refuse_taken_hosts(self, names: list[str]) -> None:
         taken = {row[0] for row in await self._session.rows("living_names", names)}
         seen: set[str] = set()
         for name in names:
             if name in taken or name in seen:
-                raise Conflict(
-                    f"host {name} exists", code="already_exists", remedy="change it, or choose another name"
-                )
+                raise Conflict(f"host {name} exists", code="already_exists", remedy="change it, or choose another name")
             seen.add(name)
 
     async def _make_dimensions(self, hosts: Sequence[Host]) -> None:

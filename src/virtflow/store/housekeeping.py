@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from virtflow.store.records import Writes
-from virtflow.store.session import Session
+from virtflow.store.session import Reader
 
 ANSWERS_FORGOTTEN_AT_ONCE = 5_000
 #: Rows of events, each with up to EVENTS_PER_CHUNK_MAX of them.
@@ -12,7 +12,7 @@ EVENT_ROWS_FORGOTTEN_AT_ONCE = 32
 
 
 class _Writable(Protocol):
-    _near: Session
+    _near: Reader
 
     def transaction(self) -> AbstractAsyncContextManager[Writes]: ...
 
@@ -29,8 +29,8 @@ class Housekeeping:
 
     async def trim_events(self: _Writable, *, keep: int) -> int:
         [(oldest, newest)] = await self._near.rows("event_range")
-        keep_from = newest - keep + 1
+        keep_from = int(newest) - keep + 1
         while True:
             async with self.transaction() as tx:
                 if await tx.forget_some_events(keep_from, EVENT_ROWS_FORGOTTEN_AT_ONCE) < EVENT_ROWS_FORGOTTEN_AT_ONCE:
-                    return max(0, keep_from - oldest)
+                    return max(0, keep_from - int(oldest))

@@ -8,7 +8,7 @@ from virtflow.model.instance import Instance, Kind, Status
 from virtflow.model.names import derived_vm_name, id_from_derived_vm_name
 from virtflow.store.contract import Bind, IdsTaken, InstanceFilter, NamesTaken, Removed, RetryTransaction
 from virtflow.store.interned import Interned
-from virtflow.store.session import CHUNK_ROWS, Row, Session, Snapshots
+from virtflow.store.session import CHUNK_ROWS, Reader, Row, Session, Snapshots
 from virtflow.store.shapes import shapes_by_id
 
 _KINDS = tuple(Kind)
@@ -50,8 +50,8 @@ def given_name(key: bytes, stored: str | None) -> str | None:
 
 
 class InstanceReads:
-    _near: Session
-    _far: Session
+    _near: Reader
+    _far: Reader
     _snapshot: Snapshots
     _interned: Interned
 
@@ -74,27 +74,27 @@ class InstanceReads:
         return bool(await self._near.rows("gone_by_name", name))
 
     async def instances(self, where: InstanceFilter, *, after: bytes = b"", limit: int) -> list[Instance]:
+        return [instance_from_row(row) for row in await self._instance_rows(where, after, limit)]
+
+    async def _instance_rows(self, where: InstanceFilter, after: bytes, limit: int) -> Sequence[Row]:
+        if where.host is not None and where.placed is False:
+            return ()
         if where.host is not None:
-            if where.placed is False:
-                return []
-            asked = ("instances_of_host", after, where.status, where.pool, where.host, limit)
-        elif where.placed is False:
-            asked = ("instances_waiting", after, where.status, where.pool, limit)
-        else:
-            asked = ("instances_page", after, where.status, where.placed, where.pool, limit)
-        name, *arguments = asked
-        return [instance_from_row(row) for row in await self._far.rows(str(name), *arguments)]
+            return await self._far.rows("instances_of_host", after, where.status, where.pool, where.host, limit)
+        if where.placed is False:
+            return await self._far.rows("instances_waiting", after, where.status, where.pool, limit)
+        return await self._far.rows("instances_page", after, where.status, where.placed, where.pool, limit)
 
     async def scan_instances(self) -> AsyncIterator[list[Removed]]:
         after = b""
-        async with self._snapshot() as session:
-            while rows := await session.rows("instances_page", after, None, None, None, CHUNK_ROWS):
+        async with self._snapshot() as reader:
+            while rows := await reader.rows("instances_page", after, None, None, None, CHUNK_ROWS):
                 after = rows[-1][0]
-                yield await with_shapes([instance_from_row(row) for row in rows], session, self._interned)
+                yield await with_shapes([instance_from_row(row) for row in rows], reader, self._interned)
 
 
-async def with_shapes(instances: Sequence[Instance], session: Session, interned: Interned) -> list[Removed]:
-    shapes = await shapes_by_id([instance.shape_id for instance in instances], session, interned)
+async def with_shapes(instances: Sequence[Instance], reader: Reader, interned: Interned) -> list[Removed]:
+    shapes = await shapes_by_id([instance.shape_id for instance in instances], reader, interned)
     return [Removed(instance=instance, shape=shapes[instance.shape_id]) for instance in instances]
 
 
@@ -106,8 +106,8 @@ class InstanceWrites:
         if not instances:
             return
         names = [stored_name(instance.id, instance.given_name) for instance in instances]
-        await self._refuse_names([name for name in names if name is not None], _misleading_names(instances))
-        await self._refuse_ids([instance.id for instance in instances])
+        await self._refuse_taken_names([name for name in names if name is not None], _misleading_names(instances))
+        await self._refuse_taken_instances([instance.id for instance in instances])
         rows = [_columns(instance, name) for instance, name in zip(instances, names, strict=True)]
         if await self._session.each("add_instance", rows):
             raise RetryTransaction("somebody else has just used one of these names")
@@ -126,13 +126,13 @@ class InstanceWrites:
         await self._session.each("bury_instance", [(at_ms, row[3], row[0]) for row in rows])
         return await with_shapes([instance_from_row(row) for row in rows], self._session, self._interned)
 
-    async def _refuse_names(self, names: list[str], misleading: set[str]) -> None:
+    async def _refuse_taken_names(self, names: list[str], misleading: set[str]) -> None:
         taken = {row[0] for row in await self._session.rows("taken_names", names)} if names else set()
         taken |= repeated(names) | misleading
         if taken:
             raise NamesTaken(sorted(taken))
 
-    async def _refuse_ids(self, ids: list[bytes]) -> None:
+    async def _refuse_taken_instances(self, ids: list[bytes]) -> None:
         taken = {row[0] for row in await self._session.rows("taken_instance_ids", ids)} | repeated(ids)
         if taken:
             raise IdsTaken(sorted(taken))

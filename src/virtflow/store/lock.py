@@ -26,7 +26,7 @@ class FileLock:
             owner = os.pread(self._descriptor, 100, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise Held(owner) from error
-        self.was_left_cleanly = os.pread(self._descriptor, len(_CLOSED), 0) in {b"", _CLOSED}
+        self.was_left_cleanly = os.pread(self._descriptor, len(_CLOSED), 0) == _CLOSED
         self._write(f"process {os.getpid()}\n".encode())
 
     def leave(self, *, cleanly: bool) -> None:

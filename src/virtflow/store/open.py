@@ -7,7 +7,9 @@ from virtflow.model.errors import InvalidSetting
 from virtflow.store.contract import Store
 from virtflow.store.failures import SETTING, without_password
 
-EXPECTED = "sqlite:///relative/path, sqlite:////absolute/path, sqlite:// (gone at the end), or postgresql://user@host/name"
+EXPECTED = (
+    "sqlite:///relative/path, sqlite:////absolute/path, sqlite:// (gone at the end), or postgresql://user@host/name"
+)
 
 
 def open_store(url: str) -> Store:

@@ -6,7 +6,7 @@ from virtflow.model.errors import NotFound, VersionMismatch
 from virtflow.model.pool import Pool, PoolSpec
 from virtflow.store.contract import RetryTransaction
 from virtflow.store.hosts import json_text
-from virtflow.store.session import Row, Session
+from virtflow.store.session import Reader, Row, Session
 
 _spec = msgspec.json.Decoder(PoolSpec).decode
 
@@ -22,8 +22,8 @@ def implicit_pool(name: str) -> Pool:
 
 
 class PoolReads:
-    _near: Session
-    _far: Session
+    _near: Reader
+    _far: Reader
 
     async def pool(self, name: str) -> Pool | None:
         if found := await self._near.rows("pool_by_name", name):

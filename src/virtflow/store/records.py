@@ -24,9 +24,7 @@ class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerRe
         return str((await self._near.rows("setting", "history_id"))[0][0])
 
 
-class Writes(
-    HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites
-):
+class Writes(HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites):
     """One transaction; `interned` is its own until it commits."""
 
     def __init__(self, session: Session, interned: Interned) -> None:

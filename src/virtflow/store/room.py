@@ -21,14 +21,14 @@ class RoomWrites:
             return frozenset()
         _check(changes)
         if all(change.amounts.keys() <= _BUILT_IN for change in changes):
-            return _hosts(await self._session.each("take_room", self._columns(changes, len(DIMENSIONS))))
+            return _hosts(await self._session.each("take_room", self._room_columns(changes, len(DIMENSIONS))))
         return await self._take_custom_room(changes)
 
     async def _take_custom_room(self, changes: Sequence[RoomChange]) -> frozenset[int]:
         await self._know_dimensions(changes)
         known = frozenset(self._interned.dimensions)
         unheard = {change.host_id for change in changes if not change.amounts.keys() <= known}
-        rows = self._columns([change for change in changes if change.host_id not in unheard], WIDTH)
+        rows = self._room_columns([change for change in changes if change.host_id not in unheard], WIDTH)
         return _hosts(await self._session.each("take_custom_room", rows)) | unheard
 
     async def give_room(self, changes: Sequence[RoomChange]) -> None:
@@ -36,7 +36,7 @@ class RoomWrites:
             return
         _check(changes)
         await self._know_dimensions(changes)
-        if missing := await self._session.each("give_room", self._columns(changes, WIDTH)):
+        if missing := await self._session.each("give_room", self._room_columns(changes, WIDTH)):
             raise LedgerViolated(
                 f"room was given back to a host that is gone: {missing[0][-1]}", remedy="run virtflow fsck"
             )
@@ -45,7 +45,7 @@ class RoomWrites:
         if any(not change.amounts.keys() <= set(self._interned.dimensions) for change in changes):
             await read_dimensions(self._session, self._interned)
 
-    def _columns(self, changes: Sequence[RoomChange], width: int) -> list[Row]:
+    def _room_columns(self, changes: Sequence[RoomChange], width: int) -> list[Row]:
         amounts = self._interned.amounts
         return [(change.instances, *amounts(change.amounts, width), change.host_id) for change in changes]
 

@@ -11,12 +11,16 @@ Row = Sequence[Any]
 CHUNK_ROWS = 1_000
 
 
-class Session(Protocol):
-    """One transaction, or a place where single statements are run."""
+class Reader(Protocol):
+    """A place where statements are run."""
 
     async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
         """Runs a statement; a list among the arguments is an array."""
         ...
+
+
+class Session(Reader, Protocol):
+    """One transaction that writes."""
 
     async def each(self, name: str, rows: Sequence[Row]) -> list[Row]:
         """Runs a statement for each of the rows; returns those for which it changed nothing.
@@ -26,5 +30,5 @@ class Session(Protocol):
         ...
 
 
-#: Opens a session that sees one state of the database, whatever is written meanwhile.
-Snapshots = Callable[[], AbstractAsyncContextManager[Session]]
+#: Opens a reader that sees one state of the database, whatever is written meanwhile.
+Snapshots = Callable[[], AbstractAsyncContextManager[Reader]]

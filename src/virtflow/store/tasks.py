@@ -11,7 +11,7 @@ from virtflow.model.task import TERMINAL, Step, Task, TaskState, WhenUnplaceable
 from virtflow.store.contract import Counts, IdsTaken, RetryTransaction, TaskFilter, TaskMove
 from virtflow.store.hosts import json_text
 from virtflow.store.instances import repeated
-from virtflow.store.session import CHUNK_ROWS, Row, Session, Snapshots
+from virtflow.store.session import CHUNK_ROWS, Reader, Row, Session, Snapshots
 
 _STATES = tuple(TaskState)
 _WHENS = tuple(WhenUnplaceable)
@@ -61,8 +61,8 @@ def derived_history(state: TaskState, accepted_ms: int, ended_ms: int | None) ->
 
 
 class TaskReads:
-    _near: Session
-    _far: Session
+    _near: Reader
+    _far: Reader
     _snapshot: Snapshots
 
     async def task(self, key: bytes) -> Task | None:
@@ -73,11 +73,11 @@ class TaskReads:
         if not where.states:
             rows = await self._far.rows("tasks_page", after, where.pool, limit)
             return [task_from_row(row) for row in rows]
-        pages = [await self._page(state, after, where.pool, limit) for state in sorted(set(where.states))]
+        pages = [await self._tasks_in(state, after, where.pool, limit) for state in sorted(set(where.states))]
         merged = heapq.merge(*pages, key=lambda row: row[0])
         return [task_from_row(row) for row, _ in zip(merged, range(limit), strict=False)]
 
-    async def _page(self, state: TaskState, after: bytes, pool: str | None, limit: int) -> Sequence[Row]:
+    async def _tasks_in(self, state: TaskState, after: bytes, pool: str | None, limit: int) -> Sequence[Row]:
         if state is TaskState.COMPLETED:
             return await self._far.rows("tasks_completed", after, pool, limit)
         name = "tasks_refused_in" if state in TERMINAL else "tasks_open_in"
@@ -85,16 +85,16 @@ class TaskReads:
 
     async def open_tasks(self) -> AsyncIterator[list[Task]]:
         after = (-1, b"")
-        async with self._snapshot() as session:
-            while rows := await session.rows("open_tasks", *after, CHUNK_ROWS):
+        async with self._snapshot() as reader:
+            while rows := await reader.rows("open_tasks", *after, CHUNK_ROWS):
                 tasks = [task_from_row(row) for row in rows]
                 after = (tasks[-1].accepted_ms, tasks[-1].id)
                 yield tasks
 
     async def scan_tasks(self) -> AsyncIterator[list[Task]]:
         after = b""
-        async with self._snapshot() as session:
-            while rows := await session.rows("tasks_page", after, None, CHUNK_ROWS):
+        async with self._snapshot() as reader:
+            while rows := await reader.rows("tasks_page", after, None, CHUNK_ROWS):
                 after = rows[-1][0]
                 yield [task_from_row(row) for row in rows]
 

@@ -11,6 +11,20 @@ from virtflow.engine.filters.schedulable import schedulable
 from virtflow.engine.filters.zone import zone
 from virtflow.model.shape import Shape
 
+__all__ = [
+    "ALL",
+    "ROOM",
+    "STATIC",
+    "Filter",
+    "allowed",
+    "dedicated",
+    "in_pool",
+    "labels",
+    "pool_accepts_work",
+    "schedulable",
+    "zone",
+]
+
 #: They look at a host's attributes alone: asked once for each shape and change of a host.
 STATIC: tuple[Filter, ...] = (in_pool, pool_accepts_work, schedulable, dedicated, labels, zone)
 #: What is left of a host changes with each placement.

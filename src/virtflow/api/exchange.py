@@ -1,0 +1,63 @@
+"""One request and its answer, as every layer of the API sees them."""
+
+import re
+import urllib.parse
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from virtflow.api.body import Message, Receive
+from virtflow.control.orders import Rendered
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+RawHeaders = list[tuple[bytes, bytes]]
+
+#: where the exchange stands in the scope, for the routes behind FastAPI
+KEY = "virtflow.exchange"
+UNMATCHED = "unmatched"
+JSON_TYPE = (("content-type", "application/json"),)
+
+_GIVEN_ID = re.compile(rb"[!-~]{1,64}")
+
+
+class Exchange:
+    """Mutable on purpose: it is filled on the way in and read on the way out."""
+
+    __slots__ = ("body_taken", "headers", "method", "path", "receive", "request_id", "route", "scope", "send", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, new_request_id: Callable[[], str]) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.receive = receive
+        self.send = send
+        given = self.headers.get(b"x-request-id")
+        self.request_id = given if given and _GIVEN_ID.fullmatch(given) else new_request_id().encode()
+        #: the template, for metrics: few values, whatever is asked for
+        self.route = UNMATCHED
+        self.status = 0
+        #: nothing of the request is left on the line
+        self.body_taken = False
+
+    @property
+    def shown_path(self) -> str:
+        raw = self.scope.get("raw_path")
+        return raw.decode("latin-1") if raw else urllib.parse.quote(self.path)
+
+    async def answer(self, rendered: Rendered, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Sends a whole answer."""
+        status, body, headers = rendered
+        self.status = status
+        raw: RawHeaders = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+        raw += [
+            (b"content-length", b"%d" % len(body)),
+            (b"x-content-type-options", b"nosniff"),
+            (b"x-request-id", self.request_id),
+            *extra,
+        ]
+        if status == 204:
+            raw = [header for header in raw if header[0] != b"content-length"]
+        await self.send({"type": "http.response.start", "status": status, "headers": raw})
+        await self.send({"type": "http.response.body", "body": body})

@@ -1,0 +1,343 @@
+"""Orders for VMs out of bodies: quickly for the many that are plain, strictly for all others.
+
+A plain body is decoded by `msgspec` alone, and its shape looked up by the bytes that matter for placing. Whatever is
+new, rare or wrong takes the strict way of `strict.py`, which gives the same order or names every mistake.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from virtflow.api.rules import (
+    BULK,
+    STRATEGY,
+    Amount,
+    DeadlineS,
+    Labels,
+    Name,
+    PoolName,
+    Priority,
+    StrategyName,
+    TaskId,
+    Text,
+    Wanted,
+    Weights,
+)
+from virtflow.api.strict import Findings, read, refusal
+from virtflow.control.orders import VmOrder
+from virtflow.model.limits import AMOUNT_MAX
+from virtflow.model.names import NAME, TASK_ID, is_name
+from virtflow.model.resources import CPU, DIMENSIONS, DISK, GPU, MEMORY
+from virtflow.model.shape import Dedicated, Shape, shape
+from virtflow.model.task import WhenUnplaceable
+
+T = TypeVar("T")
+
+#: larger bodies are looked at by another thread, so that one long list of mistakes delays nobody
+THREAD_FROM_BYTES = 64 * 1024
+#: shapes known by their spelling; beyond that the dictionary starts anew
+SHAPES_MAX = 16_384
+
+CORES_MAX = AMOUNT_MAX // 1000
+DedicatedIn = Annotated[bool | Dedicated, Meta(description="true means required, false means allowed")]
+When = Literal["fail", "wait"]
+_DEDICATED = {
+    True: Dedicated.REQUIRED,
+    False: Dedicated.ALLOWED,
+    UNSET: Dedicated.ALLOWED,
+    **{word.value: word for word in Dedicated},
+}
+_WHEN = {"fail": WhenUnplaceable.FAIL, "wait": WhenUnplaceable.WAIT}
+_BUILT_IN = frozenset(DIMENSIONS)
+
+
+class VmIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A VM that somebody asks for."""
+
+    resources: Annotated[Wanted, Meta(description="cpu in millicores, memory in MiB, disk in GiB, gpu in pieces")]
+    name: Annotated[Name, Meta(description="default: vm- and its id")] | UnsetType = UNSET
+    pool: Annotated[PoolName, Meta(description='default: "default"')] | UnsetType = UNSET
+    dedicated: DedicatedIn | UnsetType = UNSET
+    labels: Annotated[Labels, Meta(description="labels that the host must carry")] | UnsetType = UNSET
+    zone: Annotated[Text, Meta(description="the zone that the host must be in; empty: any")] | UnsetType = UNSET
+    strategy: Annotated[StrategyName, Meta(description="default: the pool's")] | UnsetType = UNSET
+    weights: Annotated[Weights, Meta(description="for strategies with settable weights")] | UnsetType = UNSET
+    priority: Annotated[Priority, Meta(description="higher is placed first")] | UnsetType = UNSET
+    when_unplaceable: Annotated[When, Meta(description="default: wait")] | UnsetType = UNSET
+    deadline_s: Annotated[DeadlineS, Meta(description="a task that still waits then fails")] | UnsetType = UNSET
+
+
+class VmBatchIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several VMs at once."""
+
+    items: Annotated[list[VmIn], BULK]
+    mode: Literal["each", "all_or_nothing"] | UnsetType = UNSET
+
+
+Cores = Annotated[int, Meta(ge=1, le=CORES_MAX)]
+MiB = Annotated[int, Meta(ge=1, le=AMOUNT_MAX)]
+
+
+class ScheduleIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A VM in the words of the first API."""
+
+    requested_cpu: Annotated[Cores, Meta(description="whole cores")]
+    requested_memory: Annotated[MiB, Meta(description="MiB")]
+    requested_pool: Annotated[PoolName, Meta(description='"" is a pool of its own')]
+    dedicated: DedicatedIn
+    task_id: Annotated[TaskId, Meta(description="of your own choice; the same again is the same task")] | UnsetType = UNSET
+    requested_disk: Annotated[Amount, Meta(description="GiB")] | UnsetType = UNSET
+    requested_gpu: Amount | UnsetType = UNSET
+    labels: Annotated[Labels, Meta(description="labels that the host must carry")] | UnsetType = UNSET
+    strategy: Annotated[StrategyName, Meta(description="default: the pool's")] | UnsetType = UNSET
+    priority: Annotated[Priority, Meta(description="higher is placed first")] | UnsetType = UNSET
+    when_unplaceable: Annotated[When, Meta(description="default: fail")] | UnsetType = UNSET
+    deadline_s: Annotated[DeadlineS, Meta(description="a task that still waits then fails")] | UnsetType = UNSET
+    name: Annotated[Name, Meta(description="of the VM; default: vm- and its id")] | UnsetType = UNSET
+
+
+# The same as they arrive: what nests stays bytes, so that equal requests are recognised without building anything.
+
+
+class _VmLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    resources: msgspec.Raw
+    name: str | UnsetType = UNSET
+    pool: str | UnsetType = UNSET
+    dedicated: bool | str | UnsetType = UNSET
+    labels: msgspec.Raw | UnsetType = UNSET
+    zone: str | UnsetType = UNSET
+    strategy: str | UnsetType = UNSET
+    weights: msgspec.Raw | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    when_unplaceable: When | UnsetType = UNSET
+    deadline_s: DeadlineS | UnsetType = UNSET
+
+
+class _BatchLines(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    items: Annotated[list[_VmLine], BULK]
+    mode: Literal["each", "all_or_nothing"] | UnsetType = UNSET
+
+
+class _ScheduleLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    requested_cpu: Cores
+    requested_memory: MiB
+    requested_pool: str
+    dedicated: bool | str
+    task_id: str | UnsetType = UNSET
+    requested_disk: Amount | UnsetType = UNSET
+    requested_gpu: Amount | UnsetType = UNSET
+    labels: msgspec.Raw | UnsetType = UNSET
+    strategy: str | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    when_unplaceable: When | UnsetType = UNSET
+    deadline_s: DeadlineS | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+
+
+_decode_vm = msgspec.json.Decoder(_VmLine).decode
+_decode_batch = msgspec.json.Decoder(_BatchLines).decode
+_decode_schedule = msgspec.json.Decoder(_ScheduleLine).decode
+_decode_amounts = msgspec.json.Decoder(dict[str, Amount]).decode
+_encode = msgspec.json.Encoder().encode
+_NAME_LINES = re.compile(rf"(?>(?:{NAME.pattern})\n)*+", re.ASCII)
+#: all that msgspec raises about a body that is not what it should be
+_NOT_PLAIN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Orders:
+    """Reads orders, and remembers the shapes it has seen."""
+
+    def __init__(self) -> None:
+        self._by_spelling: dict[tuple[object, ...], Shape] = {}
+        self._shapes: dict[Shape, Shape] = {}
+
+    async def read_one(self, body: bytes) -> VmOrder:
+        line = _plain(_decode_vm, body)
+        order = None if line is None else self._order(line)
+        return order or self.order_of(await read_aside(body, VmIn))
+
+    async def read_many(self, body: bytes) -> tuple[Sequence[VmOrder], bool]:
+        """The orders, and whether they are to be placed together or not at all."""
+        lines = _plain(_decode_batch, body)
+        if lines is not None and (orders := self._plain_orders(lines.items)) is not None:
+            return orders, lines.mode == "all_or_nothing"
+        batch = await read_aside(body, VmBatchIn)
+        _refuse_names_twice(batch.items)
+        return [self.order_of(vm) for vm in batch.items], batch.mode == "all_or_nothing"
+
+    async def read_schedule(self, body: bytes) -> VmOrder:
+        line = _plain(_decode_schedule, body)
+        order = None if line is None else self._schedule_order(line)
+        return order or self._order_of_schedule(await read_aside(body, ScheduleIn))
+
+    def order_of(self, vm: VmIn) -> VmOrder:
+        wanted = shape(
+            vm.resources,
+            pool="default" if vm.pool is UNSET else vm.pool,
+            dedicated=_DEDICATED[vm.dedicated],
+            labels=vm.labels or {},
+            zone=vm.zone or "",
+            strategy=vm.strategy or "",
+            weights=vm.weights or {},
+        )
+        return _order(self._same(wanted), vm, None, WhenUnplaceable.WAIT)
+
+    def _order_of_schedule(self, asked: ScheduleIn) -> VmOrder:
+        wanted = shape(
+            _resources(asked),
+            pool=asked.requested_pool,
+            dedicated=_DEDICATED[asked.dedicated],
+            labels=asked.labels or {},
+            strategy=asked.strategy or "",
+        )
+        return _order(self._same(wanted), asked, asked.task_id or None, WhenUnplaceable.FAIL)
+
+    # ── the quick way: None wherever somebody must look closer ────────────────────────────────────
+
+    def _order(self, line: _VmLine) -> VmOrder | None:
+        if line.name is not UNSET and NAME.fullmatch(line.name) is None:
+            return None
+        known = self._shape(line)
+        return None if known is None else _order(known, line, None, WhenUnplaceable.WAIT)
+
+    def _plain_orders(self, lines: Sequence[_VmLine]) -> Sequence[VmOrder] | None:
+        if not _are_plain_names([line.name for line in lines if line.name is not UNSET]):
+            return None
+        orders = []
+        for line in lines:
+            known = self._shape(line)
+            if known is None:
+                return None
+            orders.append(_order(known, line, None, WhenUnplaceable.WAIT))
+        return orders
+
+    def _schedule_order(self, line: _ScheduleLine) -> VmOrder | None:
+        if line.name is not UNSET and NAME.fullmatch(line.name) is None:
+            return None
+        if line.task_id is not UNSET and TASK_ID.fullmatch(line.task_id) is None:
+            return None
+        spelling = (
+            line.requested_cpu, line.requested_memory, line.requested_pool, line.dedicated, line.strategy,
+            line.requested_disk, line.requested_gpu, line.labels if line.labels is UNSET else bytes(line.labels),
+        )  # fmt: skip
+        known = self._by_spelling.get(spelling)
+        if known is None:
+            known = _common_shape(line, _resources(line), line.requested_pool)
+            if known is None:
+                return None
+            known = self._learn(spelling, known)
+        return _order(known, line, line.task_id or None, WhenUnplaceable.FAIL)
+
+    def _shape(self, line: _VmLine) -> Shape | None:
+        spelling = (
+            bytes(line.resources), line.pool, line.dedicated, line.zone, line.strategy,
+            line.labels if line.labels is UNSET else bytes(line.labels),
+            line.weights if line.weights is UNSET else bytes(line.weights),
+        )  # fmt: skip
+        known = self._by_spelling.get(spelling)
+        if known is not None:
+            return known
+        known = _common_vm_shape(line)
+        return None if known is None else self._learn(spelling, known)
+
+    def _learn(self, spelling: tuple[object, ...], new: Shape) -> Shape:
+        if len(self._by_spelling) >= SHAPES_MAX:
+            self._by_spelling.clear()
+        known = self._by_spelling[spelling] = self._same(new)
+        return known
+
+    def _same(self, new: Shape) -> Shape:
+        """One object for all equal shapes: whoever compares them later compares addresses first."""
+        if len(self._shapes) >= SHAPES_MAX:
+            self._shapes.clear()
+        return self._shapes.setdefault(new, new)
+
+
+async def read_aside(body: bytes, of: type[T]) -> T:
+    """`strict.read`; a large body does not hold up the others."""
+    return read(body, of) if len(body) < THREAD_FROM_BYTES else await asyncio.to_thread(read, body, of)
+
+
+def _plain(decode: Any, body: bytes) -> Any:
+    """The decoded body when it is right and no key stands twice; None otherwise.
+
+    Written out again without the keys that were overwritten, a body with a doubled key has fewer colons. Escapes
+    could hide a colon, so a body with one is not plain.
+    """
+    if b"\\" in body:
+        return None
+    try:
+        line = decode(body)
+    except _NOT_PLAIN:
+        return None
+    return line if _encode(line).count(b":") == body.count(b":") else None
+
+
+def _order(wanted: Shape, asked: Any, task_id: str | None, when: WhenUnplaceable) -> VmOrder:
+    name = None if asked.name is UNSET else asked.name
+    if task_id is None and asked.priority is UNSET is asked.when_unplaceable is asked.deadline_s:
+        return VmOrder(shape=wanted, name=name, when_unplaceable=when)
+    return VmOrder(
+        shape=wanted,
+        name=name,
+        task_id=task_id,
+        when_unplaceable=_WHEN.get(asked.when_unplaceable, when),
+        priority=asked.priority or 0,
+        deadline_s=asked.deadline_s or None,
+    )
+
+
+def _resources(asked: ScheduleIn | _ScheduleLine) -> dict[str, int]:
+    return {
+        CPU: asked.requested_cpu * 1000,
+        MEMORY: asked.requested_memory,
+        DISK: asked.requested_disk or 0,
+        GPU: asked.requested_gpu or 0,
+    }
+
+
+def _common_vm_shape(line: _VmLine) -> Shape | None:
+    """For a spelling not seen before, if nothing in it is rare."""
+    if line.weights is not UNSET or line.zone is not UNSET:
+        return None
+    try:
+        amounts = _decode_amounts(line.resources)
+    except _NOT_PLAIN:
+        return None
+    plain = bytes(line.resources).count(b":") == len(amounts) and amounts.keys() <= _BUILT_IN
+    if not plain or not (amounts.get(CPU) or amounts.get(MEMORY)):
+        return None
+    return _common_shape(line, amounts, "default" if line.pool is UNSET else line.pool)
+
+
+def _common_shape(line: _VmLine | _ScheduleLine, amounts: dict[str, int], pool: str) -> Shape | None:
+    dedicated = _DEDICATED.get(line.dedicated)
+    strategy = line.strategy or ""
+    if dedicated is None or line.labels is not UNSET or not (pool == "" or is_name(pool)):
+        return None
+    if strategy and STRATEGY.fullmatch(strategy) is None:
+        return None
+    return shape(amounts, pool=pool, dedicated=dedicated, strategy=strategy)
+
+
+def _are_plain_names(names: Sequence[str]) -> bool:
+    """Right and different, all in one look."""
+    text = "\n".join([*names, ""])
+    return len(set(names)) == len(names) == text.count("\n") and _NAME_LINES.fullmatch(text) is not None
+
+
+def _refuse_names_twice(vms: Iterable[VmIn]) -> None:
+    seen: set[str] = set()
+    findings = Findings()
+    for number, vm in enumerate(vms):
+        if vm.name is UNSET:
+            continue
+        if vm.name in seen and len(findings) < 10:
+            findings.add(f"/items/{number}/name", "stands twice in this request", "give each VM a name of its own")
+        seen.add(vm.name)
+    if findings:
+        raise refusal(findings)

@@ -1,0 +1,153 @@
+"""What a value must be: annotated types that the parser checks and the OpenAPI document shows.
+
+A `rule` says in words what is wrong with a value of the right JSON type, or returns None.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from virtflow.model.limits import (
+    AMOUNT_MAX,
+    BULK_ITEMS_MAX,
+    CUSTOM_DIMENSIONS_MAX,
+    DEADLINE_S_MAX,
+    LABEL_VALUE_LENGTH_MAX,
+    LABELS_MAX,
+    NAME_LENGTH_MAX,
+    OVERCOMMIT_MAX,
+    PRIORITY_MAX,
+    TEXT_LENGTH_MAX,
+)
+from virtflow.model.names import NAME, NAME_RULE, TASK_ID, TASK_ID_RULE, is_name
+from virtflow.model.resources import CPU, DIMENSIONS, MEMORY
+
+Rule = Callable[[Any], str | None]
+
+OVERCOMMIT_MIN = 0.01
+WEIGHT_MAX = 1000.0
+#: strategies may come from other packages, and bear names of Python's kind
+STRATEGY = re.compile(r"[a-z][-a-z0-9_]{0,62}", re.ASCII)
+STRATEGY_RULE = "1 to 63 of a-z, 0-9, '-' and '_', beginning with a letter"
+LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?", re.ASCII)
+LABEL_KEY_RULE = "1 to 253 of A-Z, a-z, 0-9 and '-_./', with a letter or digit at both ends"
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_HOST_NAME_PART = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
+
+
+def _matches(pattern: re.Pattern[str], words: str) -> Rule:
+    def rule(text: str) -> str | None:
+        return None if pattern.fullmatch(text) else f"must be {words}"
+
+    return rule
+
+
+def pool_rule(text: str) -> str | None:
+    return None if text == "" or is_name(text) else f"must be {NAME_RULE}, or empty"
+
+
+def strategy_rule(text: str) -> str | None:
+    return None if text == "" or STRATEGY.fullmatch(text) else f"must be {STRATEGY_RULE}, or empty"
+
+
+def text_rule(text: str) -> str | None:
+    """Control and direction characters have no place in a log or a table."""
+    return None if text.isprintable() else "must be printable characters"
+
+
+def address_rule(text: str) -> str | None:
+    return None if text == "" or is_address(text) else "must be an IP address or a host name, or empty"
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        parts = text.removesuffix(".").split(".")
+        # a last part of digits alone is a wrong IPv4 address, not a host name
+        return all(map(_HOST_NAME_PART.fullmatch, parts)) and not parts[-1].isdecimal()
+    return "%" not in text
+
+
+def dimensions_rule(amounts: Mapping[str, object]) -> str | None:
+    many = len(amounts.keys() - set(DIMENSIONS)) > CUSTOM_DIMENSIONS_MAX
+    return f"must name at most {CUSTOM_DIMENSIONS_MAX} resources beside {', '.join(DIMENSIONS)}" if many else None
+
+
+def wanted_rule(amounts: Mapping[str, object]) -> str | None:
+    if not (amounts.get(CPU) or amounts.get(MEMORY)):
+        return "must ask for some cpu or some memory"
+    return dimensions_rule(amounts)
+
+
+def _whole(pattern: re.Pattern[str] | str, length_max: int, *, or_empty: bool = False, **words: object) -> dict[str, Any]:
+    text = pattern if isinstance(pattern, str) else pattern.pattern
+    return {"pattern": f"^(?:{text})?$" if or_empty else f"^(?:{text})$", "maxLength": length_max, **words}
+
+
+Name = Annotated[
+    str,
+    Meta(
+        extra={"rule": _matches(NAME, NAME_RULE)},
+        extra_json_schema=_whole(NAME, NAME_LENGTH_MAX, examples=["bm-001"]),
+    ),
+]
+PoolName = Annotated[
+    str,
+    Meta(
+        extra={"rule": pool_rule},
+        extra_json_schema=_whole(NAME, NAME_LENGTH_MAX, or_empty=True, examples=["ai"]),
+    ),
+]
+TaskId = Annotated[
+    str,
+    Meta(
+        extra={"rule": _matches(TASK_ID, TASK_ID_RULE)},
+        extra_json_schema=_whole(f"{_UUID}|{TASK_ID.pattern}", 64),
+    ),
+]
+StrategyName = Annotated[
+    str,
+    Meta(extra={"rule": strategy_rule}, extra_json_schema=_whole(STRATEGY, 63, or_empty=True, examples=["least_loaded"])),
+]
+#: format `text`: printable characters (no control, format or direction characters)
+Text = Annotated[str, Meta(extra={"rule": text_rule}, max_length=TEXT_LENGTH_MAX, extra_json_schema={"format": "text"})]
+LabelKey = Annotated[
+    str,
+    Meta(extra={"rule": _matches(LABEL_KEY, LABEL_KEY_RULE)}, extra_json_schema=_whole(LABEL_KEY, TEXT_LENGTH_MAX)),
+]
+LabelValue = Annotated[
+    str, Meta(extra={"rule": text_rule}, max_length=LABEL_VALUE_LENGTH_MAX, extra_json_schema={"format": "text"})
+]
+Labels = Annotated[dict[LabelKey, LabelValue], Meta(max_length=LABELS_MAX)]
+Address = Annotated[
+    str, Meta(extra={"rule": address_rule}, max_length=TEXT_LENGTH_MAX, extra_json_schema={"format": "address"})
+]
+
+Amount = Annotated[int, Meta(ge=0, le=AMOUNT_MAX)]
+_DIMENSIONS_MAX = len(DIMENSIONS) + CUSTOM_DIMENSIONS_MAX
+Amounts = Annotated[dict[Name, Amount], Meta(max_length=_DIMENSIONS_MAX, extra={"rule": dimensions_rule})]
+#: at least one of cpu and memory
+Wanted = Annotated[
+    dict[Name, Amount],
+    Meta(
+        min_length=1,
+        max_length=_DIMENSIONS_MAX,
+        extra={"rule": wanted_rule},
+        extra_json_schema={
+            "anyOf": [{"required": [name], "properties": {name: {"minimum": 1}}} for name in (CPU, MEMORY)],
+            "examples": [{"cpu": 2000, "memory": 4096}],
+        },
+    ),
+]
+Ratio = Annotated[float, Meta(ge=OVERCOMMIT_MIN, le=OVERCOMMIT_MAX)]
+Ratios = Annotated[dict[Name, Ratio], Meta(max_length=_DIMENSIONS_MAX, extra={"rule": dimensions_rule})]
+Weight = Annotated[float, Meta(ge=0, le=WEIGHT_MAX)]
+Weights = Annotated[dict[Name, Weight], Meta(max_length=_DIMENSIONS_MAX)]
+
+Priority = Annotated[int, Meta(ge=0, le=PRIORITY_MAX)]
+DeadlineS = Annotated[int, Meta(ge=1, le=DEADLINE_S_MAX)]
+BULK = Meta(min_length=1, max_length=BULK_ITEMS_MAX)

@@ -1,0 +1,36 @@
+"""What the API is told by whoever starts it."""
+
+import dataclasses
+import secrets
+from collections.abc import Callable
+
+from virtflow.model.limits import BODY_BYTES_MAX, STREAMS_MAX
+from virtflow.model.secret import Secret
+
+
+def random_request_id() -> str:
+    return secrets.token_hex(8)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """Limits and flags of one process."""
+
+    #: for `/v1/info`
+    version: str = ""
+    database: str = ""
+    strategy: str = ""
+    history_id: str = ""
+    #: when given, every route but the probes needs it
+    token: Secret | None = None
+    #: names and addresses a Host header may bear; empty: any. Keeps web pages from reaching a loopback service
+    allowed_hosts: frozenset[str] = frozenset()
+    body_bytes_max: int = BODY_BYTES_MAX
+    #: all bodies together that are being received
+    bodies_bytes_max: int = 32 * BODY_BYTES_MAX
+    #: from the first to the last byte of one body
+    body_s_max: float = 30.0
+    streams_max: int = STREAMS_MAX
+    #: an idle stream says so often that it lives
+    heartbeat_s: float = 15.0
+    new_request_id: Callable[[], str] = random_request_id

@@ -1,0 +1,6 @@
+"""demo."""
+
+
+def demo() -> int:
+    """See it work."""
+    return 0

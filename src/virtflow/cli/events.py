@@ -1,0 +1,86 @@
+"""events: what happened, and what happens."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from virtflow.cli import output, words
+from virtflow.cli.connect import connect
+from virtflow.cli.exits import Exit
+from virtflow.cli.options import Format, Output
+from virtflow.cli.screen import Screen, screen_of
+
+if TYPE_CHECKING:
+    from virtflow.client import Client
+    from virtflow.client.records import Event
+
+SHOWN = 20
+
+
+def events(
+    ctx: typer.Context,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, over lost connections.")
+    ] = False,
+    after: Annotated[
+        int | None, typer.Option(min=0, metavar="NUMBER", help="Begin after this event (default: the last 20).")
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help='Only these: exact, or a beginning such as "task."; repeatable.'),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only of hosts, pools, tasks or vms: host …")] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Only of this host, pool, task or VM id.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="At most so many.")] = None,
+    output_format: Output = Format.TABLE,
+) -> int:
+    """Show the last events, or follow them. JSON is written one event per line."""
+    with connect(ctx) as client:
+        start = after if after is not None else max(0, client.events.range().newest - (limit or SHOWN))
+        asked = {"types": types or (), "kind": kind, "id": id_}
+        found = _of(client, start, limit, asked, follow=follow)
+        _write(found, output_format)
+    return Exit.OK
+
+
+def _of(
+    client: "Client", start: int, limit: int | None, asked: "dict[str, object]", *, follow: bool
+) -> "Iterable[Event]":
+    if not follow:
+        return client.events.list(after=start, limit=limit or 1_000_000, **asked)  # type: ignore[arg-type]
+    return client.events.follow(after=start, **asked)  # type: ignore[arg-type]
+
+
+def _write(found: "Iterable[Event]", output_format: Format) -> None:
+    import msgspec
+
+    screen = screen_of()
+    for event in found:
+        match output_format:
+            case Format.JSON:
+                line = msgspec.json.encode(event.document).decode()
+            case Format.YAML:
+                line = "---\n" + output.as_yaml(event.document).rstrip()
+            case Format.NAME:
+                line = str(event.seq)
+            case _:
+                line = draw_event(event, screen, is_wide=output_format is Format.WIDE)
+        # whoever follows through a pipe wants each when it happens
+        print(line, flush=True)
+
+
+STYLES = {"completed": "green", "failed": "red", "missing": "red", "cancelled": "dim", "deleted": "dim"}
+
+
+def draw_event(event: "Event", screen: Screen, *, is_wide: bool = False) -> str:
+    at = f"{event.at:%H:%M:%S}" if event.at else ""
+    style = STYLES.get(event.type.partition(".")[2], "")
+    where = [
+        f"{name}={value}" for name, value in (("vm", event.vm), ("host", event.host)) if value and value != event.id
+    ]
+    delta = words.say_all(event.delta) if is_wide and event.delta else ""
+    said = " ".join(part for part in (event.id, *where, event.text, delta) if part)
+    return f"{event.seq:>7}  {at}  {screen.paint(event.type.ljust(15), style)}  {said}"

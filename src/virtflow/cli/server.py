@@ -1,0 +1,82 @@
+"""Commands that need the server in the house. What they do is `virtflow.main`'s; it is loaded only here."""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from virtflow.cli.exits import CommandError
+
+#: options that are not named here are handed on as they are: the server knows more settings than help needs to show
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def serve(
+    ctx: typer.Context,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; all but loopback need a token.")
+    ] = None,
+    port: Annotated[str | None, typer.Option(metavar="PORT", help="The port (8080); 0 takes a free one.")] = None,
+    database_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="sqlite:///<path> or postgresql://…; where everything is kept.")
+    ] = None,
+    inventory_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="A node API that says which hosts there are.")
+    ] = None,
+    inventory_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A file that says which hosts there are.")
+    ] = None,
+    simulate: Annotated[str | None, typer.Option(metavar="N", help="So many simulated hosts, to try it out.")] = None,
+    strategy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How hosts are chosen where nobody says it.")
+    ] = None,
+    config: Annotated[str | None, typer.Option(metavar="FILE", help="A TOML file with settings.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="WORD", help="text or json.")] = None,
+) -> int:
+    """Start the server. Every setting of `virtflow config show` is an option here too."""
+    given = {name: value for name, value in locals().items() if name != "ctx"}
+    return _main("serve", _words(given) + ctx.args)
+
+
+def node_api(
+    ctx: typer.Context,
+    port: Annotated[str | None, typer.Option(metavar="PORT", help="The port (5000).")] = None,
+    hosts: Annotated[str | None, typer.Option(metavar="N", help="So many simulated hosts.")] = None,
+) -> int:
+    """Start a small node API with simulated hosts, for `virtflow serve --inventory-url`."""
+    return _main("node_api", _words({"port": port, "hosts": hosts}) + ctx.args)
+
+
+def fsck(ctx: typer.Context) -> int:
+    """Check the whole database against the rules: no host overfull, every request with one outcome."""
+    return _main("fsck", ctx.args)
+
+
+def config_show(ctx: typer.Context) -> int:
+    """Show every setting, its value and where that came from. Secrets stay secret."""
+    return _main("config_show", ctx.args)
+
+
+def bench(ctx: typer.Context) -> int:
+    """Measure, from a source tree."""
+    root = Path(__file__).parents[3]
+    if not (root / "bench" / "__main__.py").is_file():
+        raise CommandError(
+            "the benchmarks are not installed with the program", remedy="get the source tree and type: make bench"
+        )
+    return subprocess.call([sys.executable, "-m", "bench", *ctx.args], cwd=root)  # noqa: S603  # our own program
+
+
+def _main(function: str, argv: list[str]) -> int:
+    module: Any = importlib.import_module("virtflow.main")
+    return int(getattr(module, function)(argv) or 0)
+
+
+def _words(given: dict[str, str | None]) -> list[str]:
+    return [
+        word for name, value in given.items() if value is not None for word in (f"--{name.replace('_', '-')}", value)
+    ]

@@ -1,0 +1,50 @@
+"""Tables in docs/ say what the code says."""
+
+import re
+from pathlib import Path
+
+from virtflow.control.metrics import METRICS
+from virtflow.model import limits
+from virtflow.model.event import EventType
+from virtflow.model.task import NEXT, TaskState, diagram
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def rows(page: str) -> dict[str, list[str]]:
+    """The rows of all tables of a page whose first cell is one `code` word."""
+    found = {}
+    for line in (DOCS / page).read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if (name := re.fullmatch(r"`([^`]+)`", cells[0])) is not None:
+            found[name[1]] = cells[1:]
+    return found
+
+
+def test_every_limit_is_documented_with_its_value() -> None:
+    told = {name: float(cells[0].replace(",", "")) for name, cells in rows("limits.md").items()}
+    assert told == {name: float(value) for name, value in vars(limits).items() if name.isupper()}
+
+
+def test_every_metric_is_documented_with_its_labels() -> None:
+    told = {name: tuple(re.findall(r"`([^`]+)`", cells[0])) for name, cells in rows("metrics.md").items()}
+    assert told == {name: labels for name, (labels, _) in METRICS.items()}
+
+
+def test_every_event_is_documented() -> None:
+    assert set(rows("events.md")) >= {kind.value for kind in EventType}
+
+
+def test_the_diagram_of_task_states_is_drawn_from_the_table() -> None:
+    page = (DOCS / "walk.md").read_text()
+    drawn = page.partition("<!-- states:task -->\n")[2].partition("<!-- /states -->")[0]
+    assert drawn == diagram(NEXT)
+    assert all(state.word in drawn for state in TaskState)
+
+
+def test_every_dependency_is_named_with_its_reason() -> None:
+    project = (DOCS.parent / "pyproject.toml").read_text()
+    told = (DOCS / "dependencies.md").read_text().lower()
+    names = set(re.findall(r'^ +"([A-Za-z0-9-]+)[<>=]', project, re.MULTILINE))
+    assert names
+    assert {name for name in names if name.lower() not in told} == set()
