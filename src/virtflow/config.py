@@ -3,7 +3,6 @@
 `SETTINGS` is the one table: the record, the messages, `config show`, the flags and docs/settings.md all follow it.
 """
 
-import argparse
 import difflib
 import ipaddress
 import math
@@ -14,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from virtflow.inventory import UsageMode
 from virtflow.model.errors import FieldProblem, InvalidSetting
 from virtflow.model.limits import ACCEPT_QUEUE_MAX, BODY_BYTES_MAX, IDEMPOTENCY_KEEP_S, RETRIES_MAX
 from virtflow.model.names import is_name
-from virtflow.model.secret import Secret
+from virtflow.model.secret import Secret, without_secrets
 
 PREFIX = "VIRTFLOW_"
 #: The name that earlier systems gave to the strategy.
@@ -37,13 +36,12 @@ DATABASE_FILE = "virtflow.db"
 DATA_FOLDER_MODE = 0o700
 
 #: what follows is the path: three slashes and a relative one, four slashes for an absolute one
-_SQLITE = "sqlite:///"
+IN_MEMORY = "sqlite://"
 #: Kubernetes gives every container such variables for a service named `virtflow…`; they are not meant for us.
 _OF_KUBERNETES = re.compile(
     r"VIRTFLOW_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)"
 )
 _KUBERNETES_PORT = re.compile(r"(?:tcp|udp|sctp)://.*")
-_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:pass|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +76,9 @@ class Config:
 
     @property
     def sqlite_path(self) -> Path | None:
-        """The database file, or None when the database is a server."""
-        url = self.database_url.reveal()
-        return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
+        """The database file, or None when the database is a server or lives in memory."""
+        file = self.database_url.reveal().removeprefix(f"{IN_MEMORY}/")
+        return Path(unquote(file)) if file.startswith("/") else None
 
 
 class InvalidSettings(InvalidSetting):
@@ -196,13 +194,30 @@ def _url_of(*schemes: str) -> Callable[[str], Secret]:
 
 
 def _database(text: str) -> Secret:
+    """Normal form: a file by its absolute path, so that it is the same one wherever the program was started."""
     if text.startswith(("postgresql://", "postgres://")):
-        _require(urlsplit(text).port != 0)
+        parts = urlsplit(text)
+        _require(parts.port != 0 and bool(parts.path.strip("/")))
         return Secret(text, shown=without_secrets(text))
-    file = text.removeprefix(_SQLITE)
-    _require("://" not in file and not file.startswith("sqlite:") and file.strip("/") != "" and file.isprintable())
-    url = _SQLITE + str(Path(file).expanduser().absolute())
+    if text == IN_MEMORY:
+        return Secret(text, shown=text)
+    url = sqlite_url(Path(_sqlite_file(text)))
     return Secret(url, shown=url)
+
+
+def _sqlite_file(text: str) -> str:
+    """The path in sqlite:///relative or sqlite:////absolute, or what was given as a path."""
+    path = text
+    if text.startswith("sqlite:"):
+        _require(text.startswith(IN_MEMORY + "/") and "?" not in text)
+        path = unquote(text.removeprefix(IN_MEMORY + "/"))
+    _require("://" not in path and path.strip("/") != "" and not path.endswith("/") and path.isprintable())
+    return path
+
+
+def sqlite_url(file: Path) -> str:
+    """Three slashes and an absolute path: four slashes in all."""
+    return f"{IN_MEMORY}/{quote(str(file.expanduser().absolute()))}"
 
 
 def _file(text: str) -> Path | None:
@@ -228,11 +243,6 @@ def _weights(text: str) -> Mapping[str, float]:
     _require(all(math.isfinite(weight) and weight >= 0 for weight in weights.values()))
     _require(not weights or sum(weights.values()) > 0)
     return MappingProxyType(weights)
-
-
-def without_secrets(url: str) -> str:
-    """A URL as it may be shown: nobody's name or password, no value of a parameter that sounds like a secret."""
-    return _SECRET_PARAMETER.sub(r"\1***", re.sub(r"://.*@", "://***@", url))
 
 
 _URL = Kind("a URL that begins with http:// or https:// and names a host", _url_of("http", "https"))
@@ -353,9 +363,7 @@ def load_config(
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, Given]:
     texts = {setting.name: setting.default for setting in SETTINGS}
-    texts["database_url"] = _SQLITE + str(
-        _folder(environ, "XDG_DATA_HOME", ".local/share") / "virtflow" / DATABASE_FILE
-    )
+    texts["database_url"] = str(_folder(environ, "XDG_DATA_HOME", ".local/share") / "virtflow" / DATABASE_FILE)
     return {name: Given(text, "default") for name, text in texts.items()}
 
 
@@ -440,9 +448,21 @@ def _strategy_by_its_old_name(
 
 
 def _from_flags(flags: Mapping[str, str], problems: list[InvalidSetting]) -> dict[str, Given]:
+    given = {name: text for name, text in flags.items() if name != "config"}
     known = {setting.name for setting in SETTINGS if setting.flag}
-    problems += [_unknown(name, "command line", known) for name in flags if name not in known and name != "config"]
-    return {name: Given(text, f"flag {BY_NAME[name].flag}") for name, text in flags.items() if name in known}
+    problems += [_not_a_flag(name, known) for name in given if name not in known]
+    return {name: Given(text, f"flag {BY_NAME[name].flag}") for name, text in given.items() if name in known}
+
+
+def _not_a_flag(name: str, known: Iterable[str]) -> InvalidSetting:
+    if name not in BY_NAME:
+        return _unknown(name, "command line", known)
+    return InvalidSetting(
+        name,
+        "…",
+        expected=f"{BY_NAME[name].variable} in the environment; every user of the machine can read a command line",
+        source="command line",
+    )
 
 
 def _unknown(name: str, source: str, known: Iterable[str]) -> InvalidSetting:
@@ -512,17 +532,6 @@ def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return ",".join(f"{name}={weight:g}" for name, weight in value.items())
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def flags_parser(program: str = "virtflow serve") -> argparse.ArgumentParser:
-    """The flags of the table; `vars(parser.parse_args(…))` is what `load_config` takes as `flags`."""
-    parser = argparse.ArgumentParser(prog=program, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with settings")
-    for setting in SETTINGS:
-        if setting.flag:
-            text = f"{setting.meaning} Default: {setting.default or 'none'}."
-            parser.add_argument(setting.flag, metavar="…", help=text.replace("%", "%%"))
-    return parser
 
 
 def make_data_folder(config: Config) -> None:

@@ -4,21 +4,25 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib
+import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+import msgspec
 import structlog
+import yaml
 
-from virtflow.config import Config, load_config
+from virtflow.config import Config, load_config, make_data_folder, show_config
 from virtflow.control.answers import Answers
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer
 from virtflow.control.event_feed import EventFeed
+from virtflow.control.fsck import Report
+from virtflow.control.fsck import fsck as check_everything
 from virtflow.control.health import Health
 from virtflow.control.hosts import Hosts
 from virtflow.control.house import House
@@ -213,7 +217,7 @@ def _config(argv: Sequence[str]) -> Config:
 
 
 def _flags(argv: Sequence[str]) -> dict[str, str]:
-    """`--database-url X` and `--database-url=X` as settings; config checks names and values."""
+    """`--database-url X` and `--database-url=X` as settings; config knows the names and judges the values."""
     flags: dict[str, str] = {}
     words = list(argv)
     while words:
@@ -254,6 +258,7 @@ def serve(
 
 def _serve(config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]) -> int:
     _set_up_logging(config)
+    make_data_folder(config)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     import uvloop
 
@@ -271,6 +276,83 @@ async def _serve_until_told(
         app = create_app(house, settings=ApiSettings())
         await run_server(wrap_app(app), host=config.host, port=config.port)
     return 0
+
+
+def fsck(argv: Sequence[str]) -> int:
+    """`virtflow fsck`: proves the promises from the database alone. Exit code 1 when something does not hold."""
+    words = list(argv)
+    as_json = _take_option(words, "-o", "--output") == "json"
+    return _guarded(lambda: asyncio.run(_fsck(_config(words), as_json=as_json)))
+
+
+async def _fsck(config: Config, *, as_json: bool) -> int:
+    store = open_store(config.database_url.reveal())
+    await store.open()
+    try:
+        report = await check_everything(store, progress=_no_progress if as_json else _show_progress)
+    finally:
+        await store.close()
+    if as_json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        _print_report(report)
+    return 1 if report.violations_total else 0
+
+
+def _print_report(report: Report) -> None:
+    print(
+        f"checked {report.hosts} hosts, {report.instances} instances, {report.tasks} tasks, {report.events} events"
+        + ("" if report.whole_history else " (the oldest events are no longer kept)")
+    )
+    for violation in report.violations:
+        print(f"  {violation.code}: {violation.text}")
+    if report.violations_total > len(report.violations):
+        print(f"  … and {report.violations_total - len(report.violations)} more")
+    print("everything holds" if not report.violations_total else f"{report.violations_total} violations")
+
+
+def _show_progress(what: str, count: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{what}: {count}   ", end="", file=sys.stderr, flush=True)
+
+
+def _no_progress(what: str, count: int) -> None:
+    pass
+
+
+def config_show(argv: Sequence[str]) -> int:
+    """`virtflow config show`: every setting, its value and where it came from."""
+    words = list(argv)
+    form = _take_option(words, "-o", "--output") or "table"
+    return _guarded(lambda: _config_show(_config(words), form))
+
+
+def _config_show(config: Config, form: str) -> int:
+    rows = show_config(config)
+    if form == "json":
+        print(json.dumps([{"setting": name, "value": value, "source": source} for name, value, source in rows]))
+    elif form == "yaml":
+        print(yaml.safe_dump([{"setting": n, "value": v, "source": s} for n, v, s in rows], sort_keys=False), end="")
+    else:
+        width, value_width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+        for name, value, source in [("SETTING", "VALUE", "FROM"), *rows]:
+            print(f"{name:{width}}  {value:{value_width}}  {source}".rstrip())
+    return 0
+
+
+def node_api(argv: Sequence[str]) -> int:
+    """`virtflow node-api`: a small node API to try things against."""
+    return int(importlib.import_module("virtflow.testing.node_api").main(list(argv)) or 0)
+
+
+def _take_option(words: list[str], *names: str) -> str | None:
+    """Takes `-o json`, `--output json` or `--output=json` out of the words."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            del words[place]
+            return value if equals else words.pop(place) if place < len(words) else ""
+    return None
 
 
 def _set_up_logging(config: Config) -> None:
@@ -295,7 +377,7 @@ def _set_up_logging(config: Config) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m virtflow.main serve …`: what `virtflow serve` and the demo start."""
     words = list(sys.argv[1:] if argv is None else argv)
-    doors = {"serve": serve}
+    doors = {"serve": serve, "fsck": fsck, "config-show": config_show, "node-api": node_api}
     if not words or words[0] not in doors:
         print(f"virtflow.main: say one of {', '.join(doors)}", file=sys.stderr)
         return 2
@@ -303,5 +385,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     sys.exit(main())

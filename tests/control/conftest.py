@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from virtflow.config import Config, load_config
+from virtflow.control.orders import VmOrder
 from virtflow.engine import strategies
 from virtflow.main import Service, build
 from virtflow.model.host import HostSpec
 from virtflow.model.shape import Shape, shape
-from virtflow.control.orders import VmOrder
 
 
 def config(path: Path, **flags: str) -> Config:

@@ -24,7 +24,10 @@ _GIVEN_ID = re.compile(rb"[!-~]{1,64}")
 class Exchange:
     """Mutable on purpose: it is filled on the way in and read on the way out."""
 
-    __slots__ = ("body_taken", "headers", "method", "path", "receive", "request_id", "route", "scope", "send", "status")
+    __slots__ = (
+        "body_taken", "failure", "headers", "is_hot", "method", "path", "receive", "request_id", "route", "scope",
+        "send", "status",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, new_request_id: Callable[[], str]) -> None:
         self.scope = scope
@@ -40,6 +43,10 @@ class Exchange:
         self.status = 0
         #: nothing of the request is left on the line
         self.body_taken = False
+        #: asked thousands of times a second: logged at the lower level
+        self.is_hot = False
+        #: what a route behind FastAPI ran into, for the gate to answer
+        self.failure: Exception | None = None
 
     @property
     def shown_path(self) -> str:
@@ -50,14 +57,13 @@ class Exchange:
         """Sends a whole answer."""
         status, body, headers = rendered
         self.status = status
-        raw: RawHeaders = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        raw += [
-            (b"content-length", b"%d" % len(body)),
-            (b"x-content-type-options", b"nosniff"),
+        raw: RawHeaders = [
             (b"x-request-id", self.request_id),
+            (b"x-content-type-options", b"nosniff"),
+            *[(name.encode(), value.encode("latin-1")) for name, value in headers],
             *extra,
         ]
-        if status == 204:
-            raw = [header for header in raw if header[0] != b"content-length"]
+        if status != 204:  # which has none by definition
+            raw.append((b"content-length", b"%d" % len(body)))
         await self.send({"type": "http.response.start", "status": status, "headers": raw})
         await self.send({"type": "http.response.body", "body": body})

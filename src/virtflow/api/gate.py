@@ -18,7 +18,6 @@ Observe = Callable[[str, int, float], None]
 
 #: probes of orchestrators carry no token and come often
 PROBES = frozenset({"/healthz", "/readyz"})
-#: routes that are asked thousands of times a second are logged at the lower level
 _CLOSE = ((b"connection", b"close"),)
 
 
@@ -58,10 +57,13 @@ class Gate:
         try:
             self._admit(exchange)
             hot = self._hot(exchange)
-            if hot is None:
-                await self._app({**exchange.scope, KEY: exchange}, exchange.receive, exchange.send)
-            else:
+            if hot is not None:
+                exchange.is_hot = True
                 await exchange.answer(await hot(exchange))
+            else:
+                await self._app({**exchange.scope, KEY: exchange}, exchange.receive, exchange.send)
+            if exchange.failure is not None:
+                raise exchange.failure
         except Disconnected:
             exchange.status = 499  # nobody is left to read it; for the log and the metrics alone
         except VirtflowError as error:
@@ -70,7 +72,7 @@ class Gate:
             await self._confess(exchange, error)
         seconds = time.perf_counter() - started
         self._observe(exchange.route, exchange.status, seconds)
-        self._note(exchange, hot is not None if exchange.status < 400 else False, seconds)
+        self._note(exchange, seconds)
 
     def _hot(self, exchange: Exchange) -> Hot | None:
         if exchange.method == "POST":
@@ -133,8 +135,8 @@ class Gate:
             exchange, Internal(f"a defect of the service, logged as {request_id}", remedy="report it with that id")
         )
 
-    def _note(self, exchange: Exchange, is_hot: bool, seconds: float) -> None:
-        note = self._log.debug if is_hot or exchange.path in PROBES else self._log.info
+    def _note(self, exchange: Exchange, seconds: float) -> None:
+        note = self._log.debug if exchange.is_hot or exchange.path in PROBES else self._log.info
         note(
             "request",
             route=exchange.route,

@@ -27,7 +27,7 @@ from virtflow.api.rules import (
     Wanted,
     Weights,
 )
-from virtflow.api.strict import Findings, read, refusal
+from virtflow.api.strict import Findings, parse, read, refusal, take
 from virtflow.control.orders import VmOrder
 from virtflow.model.limits import AMOUNT_MAX
 from virtflow.model.names import NAME, TASK_ID, is_name
@@ -260,6 +260,11 @@ class Orders:
 async def read_aside(body: bytes, of: type[T]) -> T:
     """`strict.read`; a large body does not hold up the others."""
     return read(body, of) if len(body) < THREAD_FROM_BYTES else await asyncio.to_thread(read, body, of)
+
+
+def read_one_or_many(body: bytes, one: type[Any], many: type[Any]) -> Any:
+    value = parse(body)
+    return take(value, many if isinstance(value, dict) and "items" in value else one)
 
 
 def _plain(decode: Any, body: bytes) -> Any:

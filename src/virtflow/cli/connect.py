@@ -1,7 +1,6 @@
 """From the options and the environment to a client, and what every command needs beside it."""
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,6 @@ def connect(ctx: typer.Context) -> "Client":
 
 
 def client_of(server: str) -> "Client":
-    # httpx brings a command line of its own, whose libraries would cost every command 0.1 s; without them it goes on
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None = not to be had
     from virtflow.client import Client, Patience
     from virtflow.client.transport import server_address
     from virtflow.model.secret import Secret

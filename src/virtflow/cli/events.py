@@ -1,6 +1,6 @@
 """events: what happened, and what happens."""
 
-from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,10 +12,11 @@ from virtflow.cli.options import Format, Output
 from virtflow.cli.screen import Screen, screen_of
 
 if TYPE_CHECKING:
-    from virtflow.client import Client
+    from collections.abc import Iterable
+
     from virtflow.client.records import Event
 
-SHOWN = 20
+SHOWN, SHOWN_MAX = 20, 1_000_000
 
 
 def events(
@@ -40,18 +41,12 @@ def events(
     """Show the last events, or follow them. JSON is written one event per line."""
     with connect(ctx) as client:
         start = after if after is not None else max(0, client.events.range().newest - (limit or SHOWN))
-        asked = {"types": types or (), "kind": kind, "id": id_}
-        found = _of(client, start, limit, asked, follow=follow)
-        _write(found, output_format)
+        if follow:
+            found = client.events.follow(after=start, types=types or (), kind=kind, id=id_)
+        else:
+            found = client.events.list(after=start, types=types or (), kind=kind, id=id_, limit=limit or SHOWN_MAX)
+        _write(islice(found, limit), output_format)
     return Exit.OK
-
-
-def _of(
-    client: "Client", start: int, limit: int | None, asked: "dict[str, object]", *, follow: bool
-) -> "Iterable[Event]":
-    if not follow:
-        return client.events.list(after=start, limit=limit or 1_000_000, **asked)  # type: ignore[arg-type]
-    return client.events.follow(after=start, **asked)  # type: ignore[arg-type]
 
 
 def _write(found: "Iterable[Event]", output_format: Format) -> None:

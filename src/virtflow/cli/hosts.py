@@ -13,10 +13,10 @@ from virtflow.cli.options import Format, Limit, OfLabel, OfPool, Output, Ratios,
 from virtflow.cli.reading import read_list
 from virtflow.cli.screen import Screen
 from virtflow.cli.table import Column, draw_facts, draw_table
-from virtflow.cli.verbs import add, delete, describe, get
+from virtflow.cli.verbs import add, delete, describe, get, noun
 
 if TYPE_CHECKING:
-    from virtflow.client.records import Host
+    from virtflow.client.records import Host, Vm
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
 MaybeNames = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)]
@@ -60,7 +60,7 @@ def columns(screen_now: Screen) -> "list[Column[Host]]":
     ]
 
 
-@get.command("hosts")
+@noun(get, "hosts")
 def get_hosts(
     ctx: typer.Context,
     names: MaybeNames = None,
@@ -104,7 +104,7 @@ def get_hosts(
         )
 
 
-@describe.command("host")
+@noun(describe, "host")
 def describe_host(ctx: typer.Context, name: str, output_format: Output = Format.TABLE) -> int:
     """Everything about a host: its room in every dimension, and what is on it."""
     with connect(ctx) as client:
@@ -114,7 +114,7 @@ def describe_host(ctx: typer.Context, name: str, output_format: Output = Format.
     return Exit.OK
 
 
-def draw_host(host: "Host", guests: "list[vms.Vm]", screen: Screen) -> Iterator[str]:
+def draw_host(host: "Host", guests: "list[Vm]", screen: Screen) -> Iterator[str]:
     missing = f" since {words.say_time(host.missing_since, screen.now)}" if host.missing_since else ""
     facts = [
         ("host", host.name),
@@ -162,7 +162,7 @@ def _room_columns(host: "Host") -> list[Column[str]]:
 _ALWAYS = frozenset({"USED", "FREE", "ALLOCATABLE"})
 
 
-@add.command("host")
+@noun(add, "host")
 def add_host(
     ctx: typer.Context,
     name: str,
@@ -223,7 +223,7 @@ def add_host(
     return Exit.OK
 
 
-@delete.command("host")
+@noun(delete, "host")
 def delete_hosts(ctx: typer.Context, names: Names) -> int:
     """Forget hosts that carry nothing."""
     with connect(ctx) as client:

@@ -12,7 +12,8 @@ Order = dict[str, object]
 
 #: what answers carry and orders do not: a list that was read can be placed again
 _ANSWERED_ONLY = frozenset(
-    ["id", "task_id", "status", "conditions", "host", "address", "generation", "version", "created_at", "placed_at", "explanation"]
+    {"id", "task_id", "status", "conditions", "host", "address", "generation", "version"}
+    | {"created_at", "placed_at", "explanation"}
 )
 _DEFAULTS = {"pool": "default", "dedicated": "allowed", "strategy": "", "zone": "", "priority": 0}
 _COUNTED = re.compile(r"(.*?)(\d+)", re.ASCII)
@@ -92,15 +93,15 @@ def command(verb: str, order: Mapping[str, object]) -> str:
     parts += _resource_options(_table(order.get("resources")))
     for key in ("pool", "dedicated"):
         if order.get(key) is not None and order[key] != _DEFAULTS[key]:
-            value = str(order[key])
-            parts += [f"--{key}", words.say_pool(value) if key == "pool" else value]
+            said = str(order[key])
+            parts += [f"--{key}", words.say_pool(said) if key == "pool" else said]
     for key, value in sorted(_table(order.get("labels")).items()):
         parts += ["--label", f"{key}={value}"]
     for key in ("zone", "strategy"):
         if order.get(key):
             parts += [f"--{key}", str(order[key])]
     for key, value in _table(order.get("weights")).items():
-        parts += ["--weight", f"{key}={value:g}"]
+        parts += ["--weight", f"{key}={value}"]
     if order.get("priority"):
         parts += ["--priority", str(order["priority"])]
     if order.get("when_unplaceable") == "fail":

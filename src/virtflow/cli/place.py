@@ -103,7 +103,8 @@ def wait_for(
     clock: Callable[[], float] = time.monotonic,
 ) -> "list[Vm]":
     """One after the other: they are decided in about that order, so that most are looked at once."""
-    end, now_known = clock() + wait_s, list[Vm]()
+    end = clock() + wait_s
+    now_known: list[Vm] = []
     for vm in placed:
         pause_s = 0.02
         while vm.is_waiting and clock() < end:

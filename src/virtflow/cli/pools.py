@@ -1,6 +1,6 @@
 """Pools: get, describe, set, delete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +12,7 @@ from virtflow.cli.options import Format, Limit, Output, Ratios, Watch
 from virtflow.cli.reading import read_list
 from virtflow.cli.screen import Screen
 from virtflow.cli.table import Column, draw_facts, draw_table
-from virtflow.cli.verbs import delete, describe, get, set_
+from virtflow.cli.verbs import delete, describe, get, noun, set_
 
 if TYPE_CHECKING:
     from virtflow.client import Client
@@ -42,7 +42,7 @@ def strategy(pool: "Pool") -> str:
     return pool.strategy or (f"{pool.effective_strategy} (default)" if pool.effective_strategy else "")
 
 
-@get.command("pools")
+@noun(get, "pools")
 def get_pools(
     ctx: typer.Context,
     names: MaybeNames = None,
@@ -66,7 +66,7 @@ def get_pools(
         )
 
 
-@describe.command("pool")
+@noun(describe, "pool")
 def describe_pool(ctx: typer.Context, name: Name, output_format: Output = Format.TABLE) -> int:
     """A pool's settings, and how full it is."""
     with connect(ctx) as client:
@@ -113,7 +113,7 @@ def _room_columns(summary: "PoolSummary") -> list[Column[str]]:
     ]
 
 
-@set_.command("pool")
+@noun(set_, "pool")
 def set_pool(
     ctx: typer.Context,
     name: Name,
@@ -141,7 +141,7 @@ def set_pool(
     return Exit.OK
 
 
-def _change(client: "Client", name: str, said: dict[str, object]) -> "Pool":
+def _change(client: "Client", name: str, said: Mapping[str, object]) -> "Pool":
     """A PUT replaces all settings: read them first, and write only if nobody wrote meanwhile."""
     from virtflow.client import ApiError
 
@@ -155,7 +155,7 @@ def _change(client: "Client", name: str, said: dict[str, object]) -> "Pool":
     return client.pools.replace(name, {**kept, **said}, version=before.version if before.explicit else None)
 
 
-@delete.command("pool")
+@noun(delete, "pool")
 def delete_pools(ctx: typer.Context, names: Names) -> int:
     """Forget the settings of pools; their hosts stay."""
     with connect(ctx) as client:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from virtflow.cli.exits import CommandError
+from virtflow.cli.verbs import config, noun
 
 #: options that are not named here are handed on as they are: the server knows more settings than help needs to show
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -34,11 +35,23 @@ def serve(
     strategy: Annotated[
         str | None, typer.Option(metavar="NAME", help="How hosts are chosen where nobody says it.")
     ] = None,
-    config: Annotated[str | None, typer.Option(metavar="FILE", help="A TOML file with settings.")] = None,
+    config_file: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="A TOML file with settings.")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(metavar="WORD", help="text or json.")] = None,
 ) -> int:
     """Start the server. Every setting of `virtflow config show` is an option here too."""
-    given = {name: value for name, value in locals().items() if name != "ctx"}
+    given = {
+        "host": host,
+        "port": port,
+        "database-url": database_url,
+        "inventory-url": inventory_url,
+        "inventory-file": inventory_file,
+        "simulate": simulate,
+        "strategy": strategy,
+        "config": config_file,
+        "log-format": log_format,
+    }
     return _main("serve", _words(given) + ctx.args)
 
 
@@ -56,6 +69,7 @@ def fsck(ctx: typer.Context) -> int:
     return _main("fsck", ctx.args)
 
 
+@noun(config, "show", context_settings=PASS_ON)
 def config_show(ctx: typer.Context) -> int:
     """Show every setting, its value and where that came from. Secrets stay secret."""
     return _main("config_show", ctx.args)
@@ -77,6 +91,4 @@ def _main(function: str, argv: list[str]) -> int:
 
 
 def _words(given: dict[str, str | None]) -> list[str]:
-    return [
-        word for name, value in given.items() if value is not None for word in (f"--{name.replace('_', '-')}", value)
-    ]
+    return [word for name, value in given.items() if value is not None for word in (f"--{name}", value)]

@@ -10,7 +10,7 @@ from virtflow.cli.exits import CommandError, Exit
 from virtflow.cli.options import Format, Output
 from virtflow.cli.screen import Screen, screen_of
 from virtflow.cli.table import Column
-from virtflow.cli.verbs import get
+from virtflow.cli.verbs import get, noun
 
 if TYPE_CHECKING:
     from virtflow.client.records import Strategy
@@ -26,7 +26,7 @@ def columns(_: Screen) -> "list[Column[Strategy]]":
     ]
 
 
-@get.command("strategies")
+@noun(get, "strategies")
 def get_strategies(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)] = None,

@@ -13,7 +13,7 @@ from virtflow.cli.reading import read_list
 from virtflow.cli.refusal import draw_explanation
 from virtflow.cli.screen import Screen
 from virtflow.cli.table import Column, draw_facts, draw_table
-from virtflow.cli.verbs import describe, get
+from virtflow.cli.verbs import describe, get, noun
 
 if TYPE_CHECKING:
     from virtflow.client.records import Step, Task
@@ -32,7 +32,7 @@ def columns(screen: Screen) -> "list[Column[Task]]":
         Column("POOL", lambda task: words.say_pool(task.pool)),
         Column("TRIES", lambda task: str(task.attempts or ""), is_number=True),
         Column("VM", lambda task: task.vm),
-        Column("TOOK", lambda task: _took(task), is_wide=True, is_number=True),
+        Column("TOOK", _took, is_wide=True, is_number=True),
         Column("RESOURCES", lambda task: words.say_all(task.resources), is_wide=True),
         Column("STRATEGY", lambda task: task.strategy, is_wide=True),
         Column("PRIORITY", lambda task: str(task.priority or ""), is_wide=True, is_number=True),
@@ -46,7 +46,7 @@ def _took(task: "Task") -> str:
     return f"{task.duration_ms:.0f}ms" if task.duration_ms < 10_000 else words.say_duration(task.duration_ms / 1000)
 
 
-@get.command("tasks")
+@noun(get, "tasks")
 def get_tasks(
     ctx: typer.Context,
     ids: MaybeIds = None,
@@ -77,7 +77,7 @@ def get_tasks(
         )
 
 
-@describe.command("task")
+@noun(describe, "task")
 def describe_task(
     ctx: typer.Context,
     task_id: Annotated[str, typer.Argument(metavar="TASK")],

@@ -1,15 +1,17 @@
 """The verbs that take a noun: get, describe, delete, set, add. Each noun's file adds itself to them."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+
+from virtflow.cli.coercion import LightCommand, LightGroup
 
 #: one word in every place: the plural is the command, the singular is understood
 _SINGULAR = {"host": "hosts", "vm": "vms", "task": "tasks", "pool": "pools", "strategy": "strategies"}
 
 
-class Verb(TyperGroup):
+class Verb(LightGroup):
     """A command group that takes `host` for `hosts` and the other way round."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -26,3 +28,11 @@ describe = _verb("Everything about one host, VM, task or pool.")
 delete = _verb("Delete VMs, hosts, or the settings of pools.")
 set_ = _verb("Change the settings of a pool.")
 add = _verb("Register a host.")
+config = _verb("Settings of the server.")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def noun(verb: typer.Typer, name: str, **settings: Any) -> Callable[[Command], Command]:
+    """`@noun(get, "hosts")`: this function is `virtflow get hosts`."""
+    return verb.command(name, cls=LightCommand, **settings)

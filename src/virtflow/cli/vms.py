@@ -14,7 +14,7 @@ from virtflow.cli.reading import read_list
 from virtflow.cli.refusal import draw_explanation
 from virtflow.cli.screen import Screen
 from virtflow.cli.table import Column, draw_facts
-from virtflow.cli.verbs import delete, describe, get
+from virtflow.cli.verbs import delete, describe, get, noun
 
 if TYPE_CHECKING:
     from virtflow.client import Client
@@ -48,7 +48,7 @@ def columns(screen: Screen) -> "list[Column[Vm]]":
         *_size_columns(),
         Column("AGE", lambda vm: words.say_age(vm.created_at, screen.now), is_number=True),
         Column("DISK", lambda vm: _amount(vm, "disk"), is_wide=True, is_number=True),
-        Column("OTHER", lambda vm: _others(vm), is_wide=True),
+        Column("OTHER", _others, is_wide=True),
         Column("ADDRESS", lambda vm: vm.address or "", is_wide=True),
         Column("ZONE", lambda vm: vm.zone, is_wide=True),
         Column("DEDICATED", lambda vm: vm.dedicated if vm.dedicated != "allowed" else "", is_wide=True),
@@ -74,7 +74,7 @@ def _others(vm: "Vm") -> str:
     return words.say_all(vm.resources, without=("cpu", "memory", "disk", "gpu", "vms"))
 
 
-@get.command("vms")
+@noun(get, "vms")
 def get_vms(
     ctx: typer.Context,
     names: MaybeNames = None,
@@ -104,7 +104,7 @@ def get_vms(
         )
 
 
-@describe.command("vm")
+@noun(describe, "vm")
 def describe_vm(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name or id.")],
@@ -141,7 +141,7 @@ def draw_vm(vm: "Vm", screen: Screen) -> Iterator[str]:
         yield from draw_explanation(vm.explanation, vm.document, screen, exists=True)
 
 
-@delete.command("vm")
+@noun(delete, "vm")
 def delete_vms(
     ctx: typer.Context,
     names: MaybeNames = None,
@@ -182,6 +182,3 @@ def _delete_many(client: "Client", names: list[str]) -> Exit:
     for name in absent:
         output.say(f"virtflow: no VM {name}")
     return Exit.NOT_FOUND if absent else Exit.OK
-
-
-__all__ = ["columns", "report"]

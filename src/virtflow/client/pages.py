@@ -35,7 +35,8 @@ class Pages(Generic[R]):
         self.beside: dict[str, msgspec.Raw] = {}
 
     def __iter__(self) -> Iterator[R]:
-        left, cursor, seen = self.limit, None, set[str]()
+        cursor: str | None = None
+        left, seen = self.limit, set[str]()
         self.has_more = False
         while left > 0:
             page = self._fetch(min(left, PAGE_ITEMS_MAX), cursor)

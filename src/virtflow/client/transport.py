@@ -26,6 +26,8 @@ Sleep = Callable[[float], None]
 
 #: "ask again later", as opposed to a refusal
 BUSY = frozenset({429, 503})
+#: our own first attempt, whose answer we lost, is still under way
+STILL_AT_IT = "idempotency_key_in_use"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +161,8 @@ class Transport:
         if response.is_redirect:
             return self._redirected(response), 0.0, 1
         refusal = read_problem(response.status_code, response.reason_phrase, response.content)
-        tries_max = self.patience.tries_max if response.status_code in BUSY else 1
+        is_busy = refusal.status in BUSY or refusal.code == STILL_AT_IT
+        tries_max = self.patience.tries_max if is_busy else 1
         return refusal, _retry_after_s(response), tries_max
 
     def stream(self, path: str, *, params: Params, headers: Mapping[str, str], timeout_s: float) -> httpx.Response:

@@ -2,8 +2,9 @@
 
 import asyncio
 import dataclasses
+import itertools
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -20,7 +21,7 @@ from virtflow.model.instance import Instance
 from virtflow.model.limits import COMMIT_TRIES_MAX
 from virtflow.model.names import derived_vm_name, id_from_derived_vm_name, id_to_text
 from virtflow.model.plan import Placement
-from virtflow.model.resources import Resources
+from virtflow.model.resources import Resources, plus
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState, check_move
 from virtflow.model.views import VmView
@@ -414,18 +415,23 @@ def _task_event(kind: EventType, task: Waiting, now_ms: int, actors: dict[bytes,
 
 def _room_changes(placed: Iterable[Placed]) -> list[RoomChange]:
     """What all placements of a round take, one change for each host, in a fixed order."""
-    counts: dict[int, dict[Shape, int]] = defaultdict(lambda: defaultdict(int))
-    for task, placement in placed:
-        counts[placement.host_id][task.shape] += 1
-    return [RoomChange(host_id, _sum(shapes), sum(shapes.values())) for host_id, shapes in sorted(counts.items())]
+    taken: dict[int, tuple[Resources, int]] = {}
+    for shape, run in itertools.groupby(placed, key=_shape_of):
+        wants = shape.resources
+        for host_id, times in Counter(placement.host_id for _, placement in run).items():
+            amounts, instances = _times(wants, times), times
+            if host_id in taken:
+                amounts, instances = plus(amounts, taken[host_id][0]), instances + taken[host_id][1]
+            taken[host_id] = (amounts, instances)
+    return [RoomChange(host_id, *taken[host_id]) for host_id in sorted(taken)]
 
 
-def _sum(shapes: dict[Shape, int]) -> Resources:
-    amounts: dict[str, int] = {}
-    for shape, times in shapes.items():
-        for name, amount in shape.wants:
-            amounts[name] = amounts.get(name, 0) + amount * times
-    return amounts
+def _shape_of(pair: Placed) -> Shape:
+    return pair[0].shape
+
+
+def _times(wants: dict[str, int], times: int) -> dict[str, int]:
+    return wants if times == 1 else {name: amount * times for name, amount in wants.items()}
 
 
 # ── taking out what the database refused ──────────────────────────────────────────────────────────

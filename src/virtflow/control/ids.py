@@ -9,6 +9,10 @@ _CHANCE_BYTES = 8
 _POOL_IDS = 512
 
 
+#: a byte with the two bits that mark the variant
+_WITH_VARIANT = bytes(number & 0x3F | 0x80 for number in range(256))
+
+
 class Ids:
     """48 bits of milliseconds, a 12-bit sequence within one, 62 bits of chance."""
 
@@ -17,7 +21,7 @@ class Ids:
         self._entropy = entropy
         self._last_ms = 0
         self._sequence = 0
-        self._pool = b""
+        self._pool = bytearray()
         self._used = 0
 
     def next(self) -> bytes:
@@ -28,14 +32,14 @@ class Ids:
             self._sequence += 1
         else:  # more than 4096 in a millisecond, or a clock that went back: run ahead, stay in order
             self._last_ms, self._sequence = self._last_ms + 1, 0
-        if self._used >= len(self._pool):
-            self._pool, self._used = self._entropy(_POOL_IDS * _CHANCE_BYTES), 0
-        chance = int.from_bytes(self._pool[self._used : self._used + _CHANCE_BYTES], "big")
-        self._used += _CHANCE_BYTES
-        number = (
-            self._last_ms << 80
-            | (0x4000 | self._sequence) << 64
-            | 0x8000_0000_0000_0000
-            | chance & 0x3FFF_FFFF_FFFF_FFFF
-        )
-        return number.to_bytes(16, "big")
+        used = self._used
+        if used >= len(self._pool):
+            self._refill()
+            used = 0
+        self._used = used + _CHANCE_BYTES
+        head = (self._last_ms << 16 | 0x4000 | self._sequence).to_bytes(8, "big")
+        return head + self._pool[used : used + _CHANCE_BYTES]
+
+    def _refill(self) -> None:
+        self._pool = bytearray(self._entropy(_POOL_IDS * _CHANCE_BYTES))
+        self._pool[::_CHANCE_BYTES] = self._pool[::_CHANCE_BYTES].translate(_WITH_VARIANT)

@@ -38,6 +38,8 @@ class _Watched:
         self.last_success_s: float | None = None
         self.last_error: str | None = None
         self.asked_once = False
+        #: one question at a time: a slow old answer must not overtake a new one
+        self.asking = asyncio.Lock()
 
 
 class Inventories:
@@ -92,6 +94,10 @@ class Inventories:
             await self.refresh(watched)
 
     async def refresh(self, watched: _Watched) -> None:
+        async with watched.asking:
+            await self._ask(watched)
+
+    async def _ask(self, watched: _Watched) -> None:
         try:
             fetched = await watched.inventory.fetch()
             if not fetched.hosts:

@@ -132,6 +132,13 @@ class Columns:
         amounts = {name: np.pad(getattr(self, name), ((0, missing), (0, 0))) for name in AMOUNTS}
         return Columns(vocabulary=self.vocabulary, **facts, **amounts)
 
+    def scored(self, name: str, dimension: int) -> Ints | Floats:
+        """The column that a score reads."""
+        if name == "instances":
+            return self.instances
+        column: Ints | Floats = (self.busy if name == "busy" else self.room)[dimension]
+        return column
+
     def room_of(self, dimension: str) -> Ints:
         """Free per host, never below zero: an over-full host has no room, not endless room."""
         number = self.vocabulary.dimensions.find(dimension)

@@ -7,9 +7,8 @@ looked at. A request that cannot be placed delays and spoils nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from virtflow.engine.columns import NOT_THERE
 from virtflow.engine.fleet import Fleet
-from virtflow.engine.ranking import Ranking
+from virtflow.engine.placer import Placer
 from virtflow.engine.rankings import rankings_of
 from virtflow.model.plan import Placement, Plan, Rejection, Request
 
@@ -54,60 +53,41 @@ class _Round:
         self.outcomes: list[Outcome] = []
 
     def place(self, run: Sequence[Request]) -> None:
-        if run[0].gang is not None:
-            self.outcomes += self._place_gang(run)
-            return
-        ranking = self.rankings.of(run[0].shape)
-        if ranking is None:
-            self.outcomes += [Rejection(request) for request in run]
-        elif ranking.strategy.choose is None:
-            self.outcomes += self._place_best(run, ranking)
-        else:
-            self.outcomes += [self._place_chosen(request, ranking) for request in run]
+        self.outcomes += self._place_gang(run) if run[0].gang is not None else self._place_run(run)
 
-    def _place_best(self, run: Sequence[Request], ranking: Ranking) -> list[Outcome]:
-        names, ids = self.fleet.names, self.fleet.columns.ids
-        rows, scores = ranking.place(len(run))
-        placed: list[Outcome] = [
-            Placement(request, host_id, names[row], score)
-            for request, host_id, row, score in zip(run, ids[rows].tolist(), rows, scores, strict=False)
+    def _place_run(self, run: Sequence[Request]) -> list[Outcome]:
+        placer = self.rankings.of(run[0].shape)
+        if placer is None:
+            return [Rejection(request) for request in run]
+        rows, scores = placer.place(run, self.cursors)
+        return self._outcomes(run, rows, scores)
+
+    def _outcomes(self, run: Sequence[Request], rows: Sequence[int], scores: Sequence[float]) -> list[Outcome]:
+        names, ids = self.fleet.names, self.fleet.ids_view
+        outcomes: list[Outcome] = [
+            Placement(request, ids[row], names[row], score)
+            for request, row, score in zip(run, rows, scores, strict=False)
         ]
         # What one of them did not find, those of the same shape behind it do not find either.
-        return placed + [Rejection(request) for request in run[len(rows) :]]
-
-    def _place_chosen(self, request: Request, ranking: Ranking) -> Outcome:
-        row = self._choose(request, ranking)
-        if row == NOT_THERE:
-            return Rejection(request)
-        placement = Placement(request, int(self.fleet.columns.ids[row]), self.fleet.names[row], ranking.score(row))
-        ranking.take(row)
-        return placement
-
-    def _choose(self, request: Request, ranking: Ranking) -> int:
-        strategy, pool = ranking.strategy, request.shape.pool
-        if strategy.choose is None:
-            return ranking.lowest()
-        row = strategy.choose(ranking, request, self.cursors.get(pool))
-        if row != NOT_THERE and strategy.takes_turns:
-            self.cursors[pool] = self.fleet.names[row]
-        return row
+        outcomes += [Rejection(request) for request in run[len(rows) :]]
+        return outcomes
 
     def _place_gang(self, gang: Sequence[Request]) -> list[Outcome]:
         """All of them or none: what the first ones took is given back when a later one finds nothing."""
         cursors = dict(self.cursors)
-        placed: list[tuple[Ranking, int]] = []
+        placed: list[tuple[Placer, int]] = []
         outcomes: list[Outcome] = []
         for request in gang:
-            ranking = self.rankings.of(request.shape)
-            outcome = Rejection(request) if ranking is None else self._place_chosen(request, ranking)
-            if ranking is None or isinstance(outcome, Rejection):
+            placer = self.rankings.of(request.shape)
+            rows, scores = placer.place((request,), self.cursors) if placer else ([], [])
+            if placer is None or not rows:
                 self._give_back(placed)
                 self.cursors = cursors
                 return [Rejection(member) for member in gang]
-            placed.append((ranking, self.fleet.row(outcome.host)))
-            outcomes.append(outcome)
+            placed.append((placer, rows[0]))
+            outcomes += self._outcomes((request,), rows, scores)
         return outcomes
 
-    def _give_back(self, placed: Sequence[tuple[Ranking, int]]) -> None:
-        for ranking, row in reversed(placed):
-            ranking.give(row)
+    def _give_back(self, placed: Sequence[tuple[Placer, int]]) -> None:
+        for placer, row in reversed(placed):
+            placer.give(row)

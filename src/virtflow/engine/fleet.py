@@ -284,6 +284,7 @@ class Fleet:
         self.total_views = [view(row) for row in columns.total]
         self.busy_views = [view(row) for row in columns.busy]
         self.instances_view = view(columns.instances)
+        self.ids_view = view(columns.ids)
 
     def _set_columns(self, columns: Columns) -> None:
         self.columns = columns

@@ -35,8 +35,9 @@ def keys_of(scores: Floats, instances: Ints, steps: float) -> Ints:
 def key_of(score: float, instances: int, steps: float) -> int:
     """The key of one host: the same arithmetic."""
     rounded = math.floor(score * steps + 0.5)
-    rounded = max(-STEPS_MAX, min(rounded, STEPS_MAX))
-    return (rounded << INSTANCE_BITS) | min(instances, INSTANCES_COMPARED_MAX)
+    if not -STEPS_MAX <= rounded <= STEPS_MAX:
+        rounded = STEPS_MAX if rounded > 0 else -STEPS_MAX
+    return (rounded << INSTANCE_BITS) | (instances if instances < INSTANCES_COMPARED_MAX else INSTANCES_COMPARED_MAX)
 
 
 def score_of(key: int, steps: float) -> float:

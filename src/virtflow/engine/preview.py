@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from virtflow.engine.columns import NOT_THERE
-from virtflow.engine.decide import NO_CURSORS, Cursors
+from virtflow.engine.decide import NO_CURSORS, Cursors, decide
 from virtflow.engine.explain import explain
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.keys import IMPOSSIBLE
-from virtflow.engine.ranking import Ranking
+from virtflow.engine.placer import Placer
 from virtflow.engine.rankings import rankings_of, weighted
 from virtflow.engine.scores import value
 from virtflow.model.errors import InvalidStrategy
@@ -22,15 +22,16 @@ RUNNERS_UP_MAX = 50
 
 def preview(fleet: Fleet, request: Request, *, runners_up: int = 3, cursors: Cursors = NO_CURSORS) -> Preview:
     """The same filters and scores as `decide`, on the same rankings. Takes no room."""
-    ranking = rankings_of(fleet).of(request.shape)
-    row = NOT_THERE if ranking is None else _choose(ranking, request, cursors)
-    if ranking is None or row == NOT_THERE:
+    placer = rankings_of(fleet).of(request.shape)
+    row = NOT_THERE if placer is None else placer.choose(request, cursors)
+    if placer is None or row == NOT_THERE:
         return Preview(_strategy_name(fleet, request.shape), None, explanation=explain(fleet, request.shape))
-    others = _next_best(fleet, ranking, row, min(runners_up, RUNNERS_UP_MAX))
+    ranking = placer.ranking()
+    others = _next_best(fleet, placer, row, min(runners_up, RUNNERS_UP_MAX))
     return Preview(
-        strategy=ranking.strategy.name,
-        winner=_candidate(fleet, ranking, row),
-        runners_up=tuple(_candidate(fleet, ranking, other) for other in others),
+        strategy=placer.strategy.name,
+        winner=_candidate(fleet, placer, row),
+        runners_up=tuple(_candidate(fleet, placer, other) for other in others),
         hosts_possible=int(np.count_nonzero(ranking.keys != IMPOSSIBLE)),
     )
 
@@ -50,45 +51,37 @@ def preview_each(
     for request in requests:
         seen = preview(trial, request, runners_up=runners_up, cursors=cursors)
         yield seen
-        ranking = rankings_of(trial).of(request.shape)
-        if seen.winner is not None and ranking is not None:
-            ranking.take(trial.row(seen.winner.host))
-            if ranking.strategy.takes_turns:
-                cursors[request.shape.pool] = seen.winner.host
+        if seen.winner is not None:
+            cursors.update(decide(trial, (request,), cursors=cursors).cursors)
 
 
-def _choose(ranking: Ranking, request: Request, cursors: Cursors) -> int:
-    choose = ranking.strategy.choose
-    return ranking.lowest() if choose is None else choose(ranking, request, cursors.get(request.shape.pool))
-
-
-def _next_best(fleet: Fleet, ranking: Ranking, winner: int, count: int) -> list[int]:
+def _next_best(fleet: Fleet, placer: Placer, winner: int, count: int) -> list[int]:
     """The rows that would follow: by key, or in turn for strategies that look at no score."""
-    order = ranking.keys.copy()
-    if ranking.strategy.choose is not None:
-        possible = order != IMPOSSIBLE
-        order[possible] = (np.flatnonzero(possible) - winner) % max(1, len(fleet))
+    order = placer.ranking().keys.copy()
+    if placer.strategy.choose is not None:
+        possible = np.flatnonzero(order != IMPOSSIBLE)
+        order[possible] = (possible - winner) % len(fleet)
     order[winner] = IMPOSSIBLE
     nearest = np.argsort(order, kind="stable")[:count]
     return [int(row) for row in nearest if order[row] != IMPOSSIBLE]
 
 
-def _candidate(fleet: Fleet, ranking: Ranking, row: int) -> Candidate:
+def _candidate(fleet: Fleet, placer: Placer, row: int) -> Candidate:
     host = fleet.host_at(row)
     return Candidate(
         host=host.name,
-        score=ranking.score(row),
-        parts=_parts(fleet, ranking, row),
+        score=0.0 if placer.strategy.choose is not None else placer.ranking().score(row),
+        parts=_parts(fleet, placer, row),
         instances=host.instances,
         free=host.free,
     )
 
 
-def _parts(fleet: Fleet, ranking: Ranking, row: int) -> tuple[ScorePart, ...]:
+def _parts(fleet: Fleet, placer: Placer, row: int) -> tuple[ScorePart, ...]:
     """weight × value over the parts adds up to the score."""
-    columns, wanted = fleet.columns, ranking.shape.resources
+    columns, wanted = fleet.columns, placer.shape.resources
     parts = []
-    for term in weighted(ranking.strategy, fleet.weights_of(ranking.strategy, ranking.shape)):
+    for term in weighted(placer.strategy, fleet.weights_of(placer.strategy, placer.shape)):
         number = columns.vocabulary.dimensions.find(term.dimension) if term.dimension else 0
         if term.weight == 0.0 or number == NOT_THERE:
             continue

@@ -1,17 +1,17 @@
-"""The hosts as one shape sees them: a key for each, lowest first, kept up to date instead of computed anew.
+"""Hosts in the order one way of scoring puts them: a key for each, lowest first, kept up to date, not computed anew.
 
 Keys stand in blocks with the minimum of each block beside them, so the best host is found by looking at the minima and
 then at one block. Placing an instance changes one key. What others changed meanwhile is in the fleet's list of changes,
 and a ranking catches up with it when it is next used: host by host for a few changes, all at once for many.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
 from virtflow.engine import filters
-from virtflow.engine.columns import NOT_THERE, Columns, Floats, Ints, Mask, Rows, View, view
+from virtflow.engine.columns import NOT_THERE, Floats, Ints, Mask, view
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.keys import IMPOSSIBLE, INSTANCE_BITS, key_of, keys_of
 from virtflow.engine.scores import Formula
@@ -21,7 +21,7 @@ from virtflow.model.shape import Shape
 BLOCK_BITS: Final = 7
 BLOCK: Final = 1 << BLOCK_BITS
 #: more changes than that are caught up with all at once
-ONE_BY_ONE_MAX: Final = 24
+ONE_BY_ONE_MAX: Final = 20
 #: when more than this share of the hosts changed, all keys are computed anew
 ANEW_SHARE: Final = 0.25
 
@@ -46,80 +46,107 @@ class Allowed:
         self._seen = len(changes)
 
 
+class Wanted:
+    """What an instance of one shape takes from the host it stands on."""
+
+    __slots__ = ("_instances", "_views", "columns")
+
+    def __init__(self, fleet: Fleet, shape: Shape) -> None:
+        find = fleet.columns.vocabulary.dimensions.find
+        numbers = [(find(dimension), amount) for dimension, amount in shape.wants]
+        self._instances = fleet.instances_view
+        self._views = [
+            (fleet.room_views[number], fleet.total_views[number], fleet.busy_views[number], amount)
+            for number, amount in numbers
+        ]
+        self.columns = [(fleet.columns.room[number], amount) for number, amount in numbers]
+
+    def fits(self, row: int) -> bool:
+        for room, _, _, amount in self._views:  # noqa: SIM110  # a generator would double the time
+            if room[row] < amount:
+                return False
+        return True
+
+    def take(self, row: int) -> bool:
+        """One more stands there; says whether yet another one would fit."""
+        fits = True
+        for room, total, busy, amount in self._views:
+            free = room[row] - amount
+            room[row] = free
+            whole = total[row]
+            busy[row] = (whole - free) / (whole or 1)
+            if free < amount:
+                fits = False
+        self._instances[row] += 1
+        return fits
+
+    def give(self, row: int) -> None:
+        """One less stands there."""
+        for room, total, busy, amount in self._views:
+            free = room[row] + amount
+            room[row] = free
+            whole = total[row]
+            busy[row] = (whole - free) / (whole or 1)
+        self._instances[row] -= 1
+
+
 class Ranking:
-    """One shape's view of the fleet, for strategies that are a weighted sum or do not look at scores at all."""
+    """With `wanted`, hosts without room for it are impossible. Without, any number of shapes may share the ranking."""
 
     __slots__ = (
         "_allowed",
         "_columns",
         "_fleet",
-        "_formula",
         "_instances",
         "_keys_view",
+        "_lefts",
         "_minima_view",
-        "_scored",
-        "_scored_left",
+        "_offset",
         "_seen",
-        "_wants",
+        "_steps",
+        "_views",
+        "_views_left",
+        "_wanted",
         "keys",
         "minima",
-        "shape",
-        "steps",
-        "strategy",
     )
 
-    def __init__(self, fleet: Fleet, shape: Shape, strategy: Strategy, formula: Formula, allowed: Allowed) -> None:
-        self.shape, self.strategy, self.steps = shape, strategy, strategy.steps
-        self._fleet, self._columns, self._allowed, self._formula = fleet, fleet.columns, allowed, formula
-        self._instances = fleet.instances_view
-        find = fleet.columns.vocabulary.dimensions.find
-        self._wants = [
-            (fleet.room_views[number], fleet.total_views[number], fleet.busy_views[number], amount, number)
-            for number, amount in ((find(dimension), amount) for dimension, amount in shape.wants)
+    def __init__(self, fleet: Fleet, formula: Formula, steps: float, allowed: Allowed, wanted: Wanted | None) -> None:
+        self._fleet, self._allowed, self._wanted, self._steps = fleet, allowed, wanted, steps
+        self._offset, self._instances = formula.offset, fleet.instances_view
+        columns = fleet.columns
+        self._columns = [(one.weight, columns.scored(one.column, one.dimension)) for one in formula.columns]
+        self._views = [(weight, view(column)) for weight, column in self._columns]
+        self._lefts = [
+            (one.weight, columns.room[one.dimension], columns.total[one.dimension], one.wanted) for one in formula.lefts
         ]
-        self._scored = [(one.weight, _view(fleet, one.column, one.dimension)) for one in formula.columns]
-        self._scored_left = [
-            (one.weight, fleet.room_views[one.dimension], fleet.total_views[one.dimension], one.wanted)
-            for one in formula.lefts
-        ]
+        self._views_left = [(weight, view(room), view(total), amount) for weight, room, total, amount in self._lefts]
         blocks = max(1, -(-len(fleet) // BLOCK))
         self.keys: Ints = np.full(blocks * BLOCK, IMPOSSIBLE, np.int64)
         self.minima: Ints = np.full(blocks, IMPOSSIBLE, np.int64)
         self._keys_view, self._minima_view = view(self.keys), view(self.minima)
         self._rank_all()
 
-    # ── choosing ──────────────────────────────────────────────────────────────────────────────────
+    # ── choosing and placing ──────────────────────────────────────────────────────────────────────
 
     def lowest(self) -> int:
         """The row with the lowest key, the first of equals; -1 when no host is possible."""
         block = int(self.minima.argmin())
-        if self._minima_view[block] == IMPOSSIBLE:
-            return NOT_THERE
-        start = block << BLOCK_BITS
-        return start + int(self.keys[start : start + BLOCK].argmin())
+        return NOT_THERE if self._minima_view[block] == IMPOSSIBLE else self._lowest_in(block)
 
     def score(self, row: int) -> float:
         """The score of a possible host, as exact as scores are compared."""
-        return float((self._keys_view[row] >> INSTANCE_BITS) / self.steps)
+        return float((self._keys_view[row] >> INSTANCE_BITS) / self._steps)
 
-    def take(self, row: int) -> None:
-        """One more instance of the shape stands there."""
-        self._fleet.note_changes((row,))
-        self._count(row, 1)
-        self._set_key(row, self._key(row))
-        self._seen = self._fleet.changes_end
+    def place(self, count: int, wanted: Wanted) -> tuple[list[int], list[float]]:
+        """Place so many, one after the other, each on the best host of its moment: the rows and their scores.
 
-    def give(self, row: int) -> None:
-        """One instance of the shape less stands there. Its key follows when the ranking is next used."""
-        self._count(row, -1)
-        self._fleet.note_changes((row,))
-
-    def place(self, count: int) -> tuple[list[int], list[float]]:
-        """Place so many, one after the other, each on the best host of its moment: the rows and their scores."""
+        Ends early when no host is possible, or, in a shared ranking, when the best one has no room.
+        """
         rows: list[int] = []
         scores: list[float] = []
         keys, keys_view, minima, minima_view = self.keys, self._keys_view, self.minima, self._minima_view
-        steps, take_one = self.steps, self._take_one
+        shared, steps, key_of_row = self._wanted is None, self._steps, self._key_whatever_room
         while count:
             block = int(minima.argmin())
             lowest = minima_view[block]
@@ -128,13 +155,18 @@ class Ranking:
             start = block << BLOCK_BITS
             part = keys[start : start + BLOCK]
             row = start + int(part.argmin())
+            if shared and not wanted.fits(row):
+                break
             key = lowest
             while count and key <= lowest:  # as long as it only becomes better, nobody else can pass it
                 lowest = key
                 rows.append(row)
                 scores.append((lowest >> INSTANCE_BITS) / steps)
                 count -= 1
-                key = take_one(row)
+                fits = wanted.take(row)
+                key = key_of_row(row) if fits or shared else IMPOSSIBLE
+                if not fits:
+                    break
             keys_view[row] = key
             minima_view[block] = keys_view[start + int(part.argmin())]
         self._fleet.note_changes(rows)
@@ -148,8 +180,7 @@ class Ranking:
         if row < len(self._fleet) and self._keys_view[row] != IMPOSSIBLE:
             return row
         block = row >> BLOCK_BITS
-        end = (block + 1) << BLOCK_BITS
-        found = _first(self.keys[row:end])
+        found = _first(self.keys[row : (block + 1) << BLOCK_BITS])
         if found != NOT_THERE:
             return row + found
         found = _first(self.minima[block + 1 :])
@@ -166,10 +197,6 @@ class Ranking:
     def row_after(self, name: str) -> int:
         return self._fleet.row_after(name)
 
-    def _first_in(self, block: int) -> int:
-        start = block << BLOCK_BITS
-        return start + _first(self.keys[start : start + BLOCK])
-
     # ── catching up ───────────────────────────────────────────────────────────────────────────────
 
     def catch_up(self) -> None:
@@ -184,27 +211,30 @@ class Ranking:
         if changes is None:
             self._rank_all()
             return
-        rows = set(changes) if len(changes) > 1 else changes
+        rows = set(changes)
         if len(rows) <= ONE_BY_ONE_MAX:
             for row in rows:
                 self._set_key(row, self._key(row))
         elif len(rows) > ANEW_SHARE * len(fleet):
             self._rank_all()
         else:
-            self._rank(np.fromiter(rows, np.int64, len(rows)))
+            self._rank(rows)
 
     def _rank_all(self) -> None:
         self._seen = self._fleet.changes_end
         self._allowed.catch_up()
-        self.keys[: len(self._fleet)] = self._keys(slice(None))
-        self._find_minima()
-
-    def _rank(self, rows: Ints) -> None:
-        self.keys[rows] = self._keys(rows)
-        self._find_minima()
-
-    def _find_minima(self) -> None:
+        self.keys[: len(self._fleet)] = self._keys(None)
         np.min(self.keys.reshape(-1, BLOCK), axis=1, out=self.minima)
+
+    def _rank(self, changed: Iterable[int]) -> None:
+        rows = np.array(list(changed))
+        self.keys[rows] = self._keys(rows)
+        table = self.keys.reshape(-1, BLOCK)
+        if len(rows) < len(self.minima):
+            blocks = rows >> BLOCK_BITS
+            self.minima[blocks] = table[blocks].min(axis=1)
+        else:
+            np.min(table, axis=1, out=self.minima)
 
     def _set_key(self, row: int, key: int) -> None:
         old = self._keys_view[row]
@@ -216,71 +246,51 @@ class Ranking:
         if key < minimum:
             self._minima_view[block] = key
         elif old == minimum:
-            start = block << BLOCK_BITS
-            self._minima_view[block] = self._keys_view[start + int(self.keys[start : start + BLOCK].argmin())]
+            self._minima_view[block] = self._keys_view[self._lowest_in(block)]
+
+    def _lowest_in(self, block: int) -> int:
+        start = block << BLOCK_BITS
+        return start + int(self.keys[start : start + BLOCK].argmin())
+
+    def _first_in(self, block: int) -> int:
+        start = block << BLOCK_BITS
+        return start + _first(self.keys[start : start + BLOCK])
 
     # ── keys: the same arithmetic for many hosts and for one ──────────────────────────────────────
 
-    def _keys(self, rows: Rows) -> Ints:
-        columns = self._columns
-        possible = self._allowed.mask[rows]
-        for _, _, _, amount, number in self._wants:
-            possible = possible & (columns.room[number][rows] >= amount)
-        keys = keys_of(self._scores(columns, rows), columns.instances[rows], self.steps)
+    def _keys(self, rows: Ints | None) -> Ints:
+        """Of these rows; None = of all."""
+        possible = _at(self._allowed.mask, rows)
+        if self._wanted is not None:
+            for room, amount in self._wanted.columns:
+                possible = possible & (_at(room, rows) >= amount)
+        scores: Floats = np.full(len(possible), self._offset)
+        for weight, column in self._columns:
+            scores += weight * _at(column, rows)
+        for weight, room, total, wanted in self._lefts:
+            scores += weight * ((_at(room, rows) - wanted) / np.maximum(_at(total, rows), 1))
+        keys = keys_of(scores, _at(self._fleet.columns.instances, rows), self._steps)
         keys[~possible] = IMPOSSIBLE
         return keys
 
-    def _scores(self, columns: Columns, rows: Rows) -> Floats:
-        scores = np.full(len(columns.ids[rows]), self._formula.offset)
-        for one in self._formula.columns:
-            scores += one.weight * _column(columns, one.column, one.dimension)[rows]
-        for share in self._formula.lefts:
-            room, total = columns.room[share.dimension][rows], columns.total[share.dimension][rows]
-            scores += share.weight * ((room - share.wanted) / np.maximum(total, 1))
-        return scores
-
     def _key(self, row: int) -> int:
-        if not self._allowed.view[row]:
+        if not self._allowed.view[row] or (self._wanted is not None and not self._wanted.fits(row)):
             return IMPOSSIBLE
-        for room, _, _, amount, _ in self._wants:
-            if room[row] < amount:
-                return IMPOSSIBLE
-        return self._key_of_possible(row)
+        return self._key_whatever_room(row)
 
-    def _key_of_possible(self, row: int) -> int:
-        score = self._formula.offset
-        for weight, column in self._scored:
+    def _key_whatever_room(self, row: int) -> int:
+        score = self._offset
+        for weight, column in self._views:
             score += weight * column[row]
-        for weight, room, total, wanted in self._scored_left:
+        for weight, room, total, wanted in self._views_left:
             score += weight * ((room[row] - wanted) / (total[row] or 1))
-        return key_of(score, self._instances[row], self.steps)
-
-    def _take_one(self, row: int) -> int:
-        """Take the room of one instance; the row's key afterwards. Only for rows that are possible."""
-        fits = True
-        for room, total, busy, amount, _ in self._wants:
-            free = room[row] - amount
-            room[row] = free
-            whole = total[row]
-            busy[row] = (whole - free) / (whole or 1)
-            if free < amount:
-                fits = False
-        self._instances[row] += 1
-        return self._key_of_possible(row) if fits else IMPOSSIBLE
-
-    def _count(self, row: int, count: int) -> None:
-        for room, total, busy, amount, _ in self._wants:
-            free = room[row] - count * amount
-            room[row] = free
-            whole = total[row]
-            busy[row] = (whole - free) / (whole or 1)
-        self._instances[row] += count
+        return key_of(score, self._instances[row], self._steps)
 
 
 class WholeRanking(Ranking):
     """For strategies whose score is any function of arrays: all anew for each decision. Slow, and always right."""
 
-    __slots__ = ("_score", "_weights")
+    __slots__ = ("_score", "_shape", "_weights")
 
     def __init__(
         self,
@@ -288,37 +298,39 @@ class WholeRanking(Ranking):
         shape: Shape,
         strategy: Strategy,
         allowed: Allowed,
+        wanted: Wanted,
         *,
         score: WholeScore,
         weights: Mapping[str, float],
     ) -> None:
-        self._score, self._weights = score, weights
-        super().__init__(fleet, shape, strategy, Formula(), allowed)
+        self._shape, self._score, self._weights = shape, score, weights
+        super().__init__(fleet, Formula(), strategy.steps, allowed, wanted)
 
     def catch_up(self) -> None:
         self._rank_all()
 
-    def take(self, row: int) -> None:
-        self._count(row, 1)
-        self._fleet.note_changes((row,))
-        self._rank_all()
-
-    def place(self, count: int) -> tuple[list[int], list[float]]:
+    def place(self, count: int, wanted: Wanted) -> tuple[list[int], list[float]]:
         rows: list[int] = []
         scores: list[float] = []
         while len(rows) < count and (row := self.lowest()) != NOT_THERE:
             rows.append(row)
             scores.append(self.score(row))
-            self.take(row)
+            wanted.take(row)
+            self._fleet.note_changes((row,))
+            self._rank_all()
         return rows, scores
 
-    def _keys(self, rows: Rows) -> Ints:
-        columns = self._columns
-        scores = np.asarray(self._score(columns, self.shape, self._weights), np.float64)
-        possible = self._allowed.mask & filters.ROOM.passes(columns, self.shape) & np.isfinite(scores)
-        keys = keys_of(np.where(possible, scores, 0.0), columns.instances, self.steps)
+    def _keys(self, rows: Ints | None) -> Ints:
+        columns = self._fleet.columns
+        scores = np.asarray(self._score(columns, self._shape, self._weights), np.float64)
+        possible = self._allowed.mask & filters.ROOM.passes(columns, self._shape) & np.isfinite(scores)
+        keys = keys_of(np.where(possible, scores, 0.0), columns.instances, self._steps)
         keys[~possible] = IMPOSSIBLE
         return keys
+
+
+def _at(column: Any, rows: Ints | None) -> Any:
+    return column if rows is None else column[rows]
 
 
 def _first(keys: Ints) -> int:
@@ -327,16 +339,3 @@ def _first(keys: Ints) -> int:
         return NOT_THERE
     at = int((keys != IMPOSSIBLE).argmax())
     return at if keys[at] != IMPOSSIBLE else NOT_THERE
-
-
-def _column(columns: Columns, name: str, dimension: int) -> Floats | Ints:
-    if name == "instances":
-        return columns.instances
-    column: Floats | Ints = getattr(columns, name)[dimension]
-    return column
-
-
-def _view(fleet: Fleet, name: str, dimension: int) -> View:
-    if name == "instances":
-        return fleet.instances_view
-    return (fleet.busy_views if name == "busy" else fleet.room_views)[dimension]

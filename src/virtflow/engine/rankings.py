@@ -1,48 +1,48 @@
-"""The rankings that are kept between decisions: the shapes used last, and no more than memory allows."""
+"""What is kept between decisions, for the shapes used last and no more than memory allows."""
 
 import math
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final, TypeVar
 
 from virtflow.engine.fleet import Fleet
-from virtflow.engine.ranking import Allowed, Ranking, WholeRanking
-from virtflow.engine.scores import Term, formula
+from virtflow.engine.placer import Placer
+from virtflow.engine.ranking import Allowed, Ranking, Wanted, WholeRanking
+from virtflow.engine.scores import Formula, Term, formula
 from virtflow.engine.strategies.strategy import Strategy
 from virtflow.model.errors import InvalidStrategy
 from virtflow.model.limits import AMOUNT_MAX
 from virtflow.model.shape import Shape
 
-#: Shapes whose rankings are kept, whatever the size of the fleet …
+#: Shapes that are remembered: each costs about a kilobyte.
+SHAPES_MAX: Final = 4096
+#: Rankings that are kept, whatever the size of the fleet …
 RANKINGS_MAX: Final = 1024
 #: … and keys in all of them together: 8 bytes each.
 KEYS_MAX: Final = 2**24
-#: However large the fleet, so many shapes are kept.
+#: However large the fleet, so many rankings are kept.
 RANKINGS_MIN: Final = 8
 
-_Asked = TypeVar("_Asked")
+_Asked = TypeVar("_Asked", bound=Hashable)
 _Kept = TypeVar("_Kept")
 
 
 class Rankings:
-    """A ranking for each shape, made when it is first asked for, forgotten when others were used more recently."""
+    """Made when first asked for, forgotten when others were used more recently."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._rankings: OrderedDict[Shape, Ranking | None] = OrderedDict()
-        self._allowed: OrderedDict[object, Allowed] = OrderedDict()
         self._limit = max(RANKINGS_MIN, min(RANKINGS_MAX, KEYS_MAX // max(1, len(fleet))))
+        self._placers: OrderedDict[Shape, Placer | None] = OrderedDict()
+        self._rankings: OrderedDict[Hashable, Ranking] = OrderedDict()
+        self._allowed: OrderedDict[Hashable, Allowed] = OrderedDict()
 
-    def of(self, shape: Shape) -> Ranking | None:
-        """The shape's ranking, up to date; None when the shape itself rules out every host."""
-        if shape in self._rankings:
-            self._rankings.move_to_end(shape)
-            ranking = self._rankings[shape]
-            if ranking is not None:
-                ranking.catch_up()
-            return ranking
-        return _keep(self._rankings, shape, self._make(shape), self._limit)
+    def of(self, shape: Shape) -> Placer | None:
+        """The placer of a shape; None when the shape itself rules out every host."""
+        return _kept(self._placers, shape, partial(self._placer, shape), SHAPES_MAX)
 
-    def _make(self, shape: Shape) -> Ranking | None:
+    def _placer(self, shape: Shape) -> Placer | None:
         if not is_sane(shape, self._fleet):
             return None
         try:
@@ -50,19 +50,46 @@ class Rankings:
             weights = self._fleet.weights_of(strategy, shape)
         except InvalidStrategy:
             return None  # `explain` says it to the one who asked
-        allowed = self._allowed_for(shape)
-        if strategy.score is not None:
-            return WholeRanking(self._fleet, shape, strategy, allowed, score=strategy.score, weights=weights)
         numbers = {name: number for number, name in enumerate(self._fleet.dimensions)}
-        terms = weighted(strategy, weights)
-        return Ranking(self._fleet, shape, strategy, formula(terms, shape, numbers), allowed)
+        scoring = formula(weighted(strategy, weights), shape, numbers)
+        own = partial(self._ranking, shape, partial(self._own, shape, strategy, weights, scoring))
+        shared = None
+        if strategy.choose is None and strategy.score is None and not scoring.lefts:
+            shared_by = _Sharing((scoring, strategy.steps, said_of(shape)))
+            shared = partial(self._ranking, shared_by, partial(self._shared, shape, strategy, scoring))
+        return Placer(self._fleet, shape, strategy, own=own, shared=shared)
+
+    def _own(self, shape: Shape, strategy: Strategy, weights: dict[str, float], scoring: Formula) -> Ranking:
+        allowed, wanted = self._allowed_for(shape), Wanted(self._fleet, shape)
+        if strategy.score is None:
+            return Ranking(self._fleet, scoring, strategy.steps, allowed, wanted)
+        return WholeRanking(self._fleet, shape, strategy, allowed, wanted, score=strategy.score, weights=weights)
+
+    def _shared(self, shape: Shape, strategy: Strategy, scoring: Formula) -> Ranking:
+        return Ranking(self._fleet, scoring, strategy.steps, self._allowed_for(shape), None)
+
+    def _ranking(self, asked: Hashable, make: Callable[[], Ranking]) -> Ranking:
+        ranking = _kept(self._rankings, asked, make, self._limit)
+        ranking.catch_up()
+        return ranking
 
     def _allowed_for(self, shape: Shape) -> Allowed:
-        said = (shape.pool, shape.dedicated, shape.labels, shape.zone)
-        if said in self._allowed:
-            self._allowed.move_to_end(said)
-            return self._allowed[said]
-        return _keep(self._allowed, said, Allowed(self._fleet, shape), self._limit)
+        return _kept(self._allowed, said_of(shape), partial(Allowed, self._fleet, shape), self._limit)
+
+
+class _Sharing:
+    """A key that is equal to its like and computes its hash once."""
+
+    __slots__ = ("_hash", "_what")
+
+    def __init__(self, what: Hashable) -> None:
+        self._what, self._hash = what, hash(what)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Sharing) and self._what == other._what
 
 
 def rankings_of(fleet: Fleet) -> Rankings:
@@ -71,6 +98,11 @@ def rankings_of(fleet: Fleet) -> Rankings:
     if not isinstance(kept, Rankings):
         kept = fleet.memory["rankings"] = Rankings(fleet)
     return kept
+
+
+def said_of(shape: Shape) -> Hashable:
+    """What a shape says to the static filters."""
+    return (shape.pool, shape.dedicated, shape.labels, shape.zone)
 
 
 def is_sane(shape: Shape, fleet: Fleet) -> bool:
@@ -93,8 +125,12 @@ def weighted(strategy: Strategy, weights: dict[str, float]) -> tuple[Term, ...]:
     )
 
 
-def _keep(kept: OrderedDict[_Asked, _Kept], asked: _Asked, value: _Kept, limit: int) -> _Kept:
-    kept[asked] = value
+def _kept(kept: OrderedDict[_Asked, _Kept], asked: _Asked, make: Callable[[], _Kept], limit: int) -> _Kept:
+    """The least recently used goes first."""
+    if asked in kept:
+        kept.move_to_end(asked)
+        return kept[asked]
+    made = kept[asked] = make()
     if len(kept) > limit:
         kept.popitem(last=False)
-    return value
+    return made

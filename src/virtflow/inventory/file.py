@@ -24,6 +24,7 @@ from virtflow.model.pool import PoolSpec
 LOOK_S = 5.0
 #: A writer makes several changes in a row; one knock is enough.
 SETTLE_MS = 200
+DEPTH_MAX = 32
 _SECTIONS = ("hosts", "pools")
 
 
@@ -65,7 +66,7 @@ class FileInventory:
 
     def _content(self) -> bytes:
         # a named pipe must not keep us waiting for its writer
-        with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError("it is not a file")
             content = file.read(self._bytes_max + 1)
@@ -155,7 +156,10 @@ def _in_words(error: Exception) -> str:
 # From text to plain values. Each parser raises ValueError with line and column.
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc, valid-type]
     """Plain values only, and no key twice: of two hosts under one key, the first would vanish without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -172,6 +176,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 def parse_yaml(text: str) -> object:
     try:
+        _check_depth(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -179,6 +184,15 @@ def parse_yaml(text: str) -> object:
         raise ValueError(f"it is not YAML: {error.problem or error.context}{where}") from error
     except yaml.YAMLError as error:
         raise ValueError(f"it is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _check_depth(text: str) -> None:
+    """The loader written in C recurses without a limit, and takes the whole process with it."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH_MAX:
+            raise ValueError(f"it is nested more than {DEPTH_MAX} deep at line {event.start_mark.line + 1}")  # type: ignore[union-attr]
 
 
 def parse_json(text: str) -> object:

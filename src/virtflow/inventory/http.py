@@ -14,7 +14,7 @@ from virtflow.inventory.contract import INVENTORY_BYTES_MAX, Fetched, no_knocks
 from virtflow.inventory.records import read_node, read_records
 from virtflow.model.errors import Unavailable
 from virtflow.model.host import Source
-from virtflow.model.secret import Secret
+from virtflow.model.secret import Secret, without_secrets
 
 TIMEOUT_S = 5.0
 #: Under which names an answer may carry its list.
@@ -39,13 +39,11 @@ class HttpInventory:
         self,
         url: str,
         *,
-        shown: str | None = None,
         token: Secret | None = None,
         timeout_s: float = TIMEOUT_S,
         bytes_max: int = INVENTORY_BYTES_MAX,
     ) -> None:
-        """`shown`: the URL as people may see it, when it holds a password."""
-        self.location = shown or url
+        self.location = without_secrets(url)
         self._url = url
         self._timeout_s = timeout_s
         self._bytes_max = bytes_max

@@ -31,7 +31,9 @@ def shortfall(free: Resources, wanted: Resources) -> dict[str, int]:
 
 def with_ratio(capacity: Resources, overcommit: Mapping[str, float]) -> dict[str, int]:
     """Capacity x overcommit ratio, rounded down, exact for every decimal ratio somebody can type."""
-    return {name: int(amount * Fraction(str(overcommit.get(name, 1.0)))) for name, amount in capacity.items()}
+    if not overcommit:
+        return dict(capacity)
+    return {name: int(amount * Fraction(str(overcommit.get(name, 1)))) for name, amount in capacity.items()}
 
 
 def allocatable(capacity: Resources, overcommit: Mapping[str, float], reserved: Iterable[Resources]) -> dict[str, int]:

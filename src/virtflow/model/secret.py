@@ -1,6 +1,9 @@
 """Text that never prints."""
 
+import re
+
 MASK = "***"
+_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:pass|secret|token|key)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 class Secret(str):
@@ -40,3 +43,9 @@ class Secret(str):
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Secret":
         return self
+
+
+def without_secrets(url: str) -> str:
+    """A URL as it may be shown: nobody's name or password, no value of a parameter that sounds like a secret."""
+    # greedy: a password may itself contain an @ that somebody forgot to encode
+    return _SECRET_PARAMETER.sub(rf"\g<1>{MASK}", re.sub(r"://.*@", f"://{MASK}@", url))

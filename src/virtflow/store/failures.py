@@ -17,8 +17,8 @@ class UnusableDatabase(InvalidSetting):
         self.value = shown
 
 
-class LedgerViolated(VirtflowError):
-    """A constraint of the database refused what our own guard should have refused before."""
+class ImpossibleValue(VirtflowError):
+    """The database refused a value that our own checks should have refused before."""
 
 
 def without_password(url: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from virtflow.model.resources import DIMENSIONS
 from virtflow.store.contract import RoomChange
-from virtflow.store.failures import LedgerViolated
+from virtflow.store.failures import ImpossibleValue
 from virtflow.store.hosts import WIDTH, read_dimensions
 from virtflow.store.interned import Interned
 from virtflow.store.session import Row, Session
@@ -37,7 +37,7 @@ class RoomWrites:
         _check(changes)
         await self._know_dimensions(changes)
         if missing := await self._session.each("give_room", self._room_columns(changes, WIDTH)):
-            raise LedgerViolated(
+            raise ImpossibleValue(
                 f"room was given back to a host that is gone: {missing[0][-1]}", remedy="run virtflow fsck"
             )
 

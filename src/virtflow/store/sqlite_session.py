@@ -13,8 +13,8 @@ import apsw
 import msgspec
 
 from virtflow.model.errors import Unavailable, VirtflowError
-from virtflow.store.failures import LedgerViolated
-from virtflow.store.session import Row
+from virtflow.store.failures import ImpossibleValue
+from virtflow.store.session import Row, to_the_end
 
 #: Statements of one batch that run before the event loop gets its turn.
 ROWS_AT_ONCE = 2_000
@@ -56,7 +56,7 @@ def failure(error: apsw.Error) -> VirtflowError:
     if isinstance(error, apsw.BusyError):
         return Unavailable("another program holds the database file", remedy="stop it; only virtflow may write there")
     if isinstance(error, apsw.ConstraintError):
-        return LedgerViolated(f"the database refused an impossible value: {error}", remedy="run virtflow fsck")
+        return ImpossibleValue(f"the database refused an impossible value: {error}", remedy="run virtflow fsck")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Unavailable(f"the database file is damaged: {error}", remedy="stop, and restore the last backup")
     return Unavailable(f"the database does not answer: {error}", remedy="look at its disk and its file rights")
@@ -71,25 +71,11 @@ class Threads:
     async def run(self, work: Callable[[], _Result]) -> _Result:
         if self._pool is None:
             return work()
-        return await _to_the_end(asyncio.get_running_loop().run_in_executor(self._pool, work))
+        return await to_the_end(asyncio.get_running_loop().run_in_executor(self._pool, work))
 
     def close(self) -> None:
         if self._pool:
             self._pool.shutdown()
-
-
-async def _to_the_end(work: "asyncio.Future[_Result]") -> _Result:
-    """Cancelling the caller must not leave a connection in use: first the work ends, then the caller."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait({work})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled:
-        work.exception()  # looked at, so that nobody warns about it
-        raise cancelled
-    return work.result()
 
 
 class InlineSession:

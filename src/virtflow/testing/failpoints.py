@@ -1,8 +1,8 @@
 """Places on the walk where a test can make the process die, fail or be slow.
 
-`VIRTFLOW_FAILPOINTS="tx.before_commit=kill@3 tx.take_room=raise"`: at the third pass of the first point the process kills
-itself as `kill -9` would; each pass of the second raises. Only `virtflow.testing.crashable` reads it; the product has no
-such hooks: the store is wrapped from outside.
+`VIRTFLOW_FAILPOINTS="tx.before_commit=kill@3 tx.take_room=raise"`: at the third pass of the first point the process
+kills itself as `kill -9` would; each pass of the second raises. Only `virtflow.testing.crashable` reads it; the product
+has no such hooks: the store is wrapped from outside.
 """
 
 import asyncio

@@ -1,0 +1,239 @@
+"""One call of the API: what it takes, what it answers, and the function that does it.
+
+FastAPI routes it and shows it under /docs; reading, refusing and answering are the same few lines for all of them.
+"""
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from virtflow.api.body import JSON, Bodies, refuse_body
+from virtflow.api.exchange import JSON_TYPE, KEY, Exchange, Scope
+from virtflow.api.idempotency import Key, key_of, once
+from virtflow.api.orders import Orders, read_aside, read_one_or_many
+from virtflow.api.query import NoQuery, read_query
+from virtflow.api.settings import ApiSettings
+from virtflow.api.versions import ANY, expected_version
+from virtflow.control.house import House
+from virtflow.control.orders import Receipt, Rendered
+from virtflow.model.errors import NotFound, VersionMismatch
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+T = TypeVar("T")
+
+#: there is one kind of caller so far: whoever reaches us or holds the token may do everything
+OPERATOR = "operator"
+
+encode = msgspec.json.Encoder().encode
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What every call has at hand."""
+
+    house: House
+    settings: ApiSettings
+    bodies: Bodies
+    orders: Orders
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[B, Q]):
+    """One request, read and found right."""
+
+    desk: Desk
+    exchange: Exchange
+    path: Mapping[str, str]
+    query: Q
+    body: B
+    if_match: int | str | None = None
+    key: Key | None = None
+    actor: str = OPERATOR
+
+    @property
+    def house(self) -> House:
+        return self.desk.house
+
+    def receipt(self, render: Callable[[T], Rendered]) -> Receipt[T] | None:
+        return None if self.key is None else self.key.receipt(render)
+
+    async def version(self, exists: Callable[[], Awaitable[object]] | None = None) -> int | None:
+        """The version that is expected. `If-Match: *` only asks that there is one, which `exists` looks up."""
+        if self.if_match != ANY:
+            return self.if_match if isinstance(self.if_match, int) else None
+        if exists is not None:
+            try:
+                await exists()
+            except NotFound as error:
+                raise VersionMismatch(f"{error.detail}, so If-Match: * does not hold", current_version=0) from error
+        return None
+
+
+#: an answer that is sent piece by piece
+Stream = Callable[[Exchange], Awaitable[None]]
+Do = Callable[[Call[Any, Any]], Awaitable[Rendered | Stream]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """Everything about a call that the router and the OpenAPI document need."""
+
+    method: str
+    path: str
+    do: Do
+    id: str
+    tag: str
+    #: what the body is decoded to; None: no body is taken; a pair: the second is a list of the first in `items`
+    body: Any = None
+    types: tuple[str, ...] = JSON
+    query: Any = NoQuery
+    #: status -> what the answer is encoded from; None: nothing, a string: a media type
+    answers: Mapping[int, Any]
+    #: may be made conditional
+    has_version: bool = False
+    #: takes an Idempotency-Key
+    repeatable: bool = False
+    #: further statuses it may refuse with
+    refusals: tuple[int, ...] = ()
+    #: an example body
+    example: object = None
+    #: OpenAPI links of the success
+    links: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        return _docstring(self.do)[0]
+
+    @property
+    def description(self) -> str:
+        return _docstring(self.do)[1]
+
+
+def _docstring(do: Do) -> tuple[str, str]:
+    first, _, rest = (do.__doc__ or "").strip().partition("\n")
+    return first.strip().rstrip("."), " ".join(rest.split())
+
+
+class Noun:
+    """All calls of one noun, in the order of the document."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.operations: list[Operation] = []
+
+    def call(self, method: str, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+        def keep(do: Do) -> Do:
+            name = do.__name__.strip("_")  # type: ignore[attr-defined]
+            self.operations.append(
+                Operation(
+                    method=method, path=path, do=do, id=words.pop("id", name), tag=self.tag, answers=answers, **words
+                )
+            )
+            return do
+
+        return keep
+
+    def get(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+        return self.call("GET", path, answers=answers, **words)
+
+    def post(self, path: str, *, answers: Mapping[int, Any], repeatable: bool = True, **words: Any) -> Callable[[Do], Do]:
+        return self.call("POST", path, answers=answers, repeatable=repeatable, **words)
+
+    def put(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+        return self.call("PUT", path, answers=answers, has_version=True, **words)
+
+    def patch(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+        return self.call("PATCH", path, answers=answers, has_version=True, **words)
+
+    def delete(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+        return self.call("DELETE", path, answers=answers, has_version=True, **words)
+
+
+class _Sent(Response):
+    """FastAPI wants a response; ours is sent by the exchange, or by the gate when something went wrong."""
+
+    def __init__(self, exchange: Exchange, answer: "Rendered | Stream | None") -> None:
+        self._exchange = exchange
+        self._answer = answer
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        try:
+            if isinstance(self._answer, tuple):
+                await self._exchange.answer(self._answer)
+            elif self._answer is not None:
+                await self._answer(self._exchange)
+        except Exception as error:
+            self._exchange.failure = error
+
+
+def add_route(router: APIRouter, operation: Operation, desk: Desk, document: Mapping[str, Any]) -> None:
+    async def endpoint(request: Request) -> Response:
+        exchange: Exchange = request.scope[KEY]
+        exchange.route = operation.path
+        try:
+            return _Sent(exchange, await _run(operation, desk, exchange, request.path_params))
+        except Exception as error:
+            exchange.failure = error
+            return _Sent(exchange, None)
+
+    router.add_api_route(
+        operation.path,
+        endpoint,
+        methods=[operation.method],
+        operation_id=operation.id,
+        status_code=next(iter(operation.answers)),
+        response_class=Response,
+        openapi_extra=dict(document),
+    )
+
+
+async def _run(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Rendered | Stream:
+    call = await _read(operation, desk, exchange, path)
+    async with once(desk.house.answers, call.key) as before:
+        return before or await operation.do(call)
+
+
+async def _read(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Call[Any, Any]:
+    """The order matters to callers: what the request is, before what it says."""
+    query = read_query(exchange.scope.get("query_string", b""), operation.query)
+    version = expected_version(exchange.headers) if operation.has_version else None
+    body = await _read_body(operation, desk, exchange)
+    return Call(
+        desk=desk,
+        exchange=exchange,
+        path=path,
+        query=query,
+        body=body,
+        if_match=version,
+        key=key_of(exchange, principal=OPERATOR, meaning=body) if operation.repeatable else None,
+    )
+
+
+async def _read_body(operation: Operation, desk: Desk, exchange: Exchange) -> Any:
+    if operation.body is None:
+        if operation.method == "POST":
+            await desk.bodies.read_nothing(exchange.headers, exchange.receive)
+            exchange.body_taken = True
+        else:
+            refuse_body(exchange.headers)
+        return None
+    raw = await desk.bodies.read(exchange.headers, exchange.receive, types=operation.types)
+    exchange.body_taken = True
+    if isinstance(operation.body, tuple):
+        return read_one_or_many(raw, *operation.body)
+    return await read_aside(raw, operation.body)
+
+
+def ok(content: object, *headers: tuple[str, str], status: int = 200) -> Rendered:
+    return status, encode(content), (*JSON_TYPE, *headers)
+
+
+def nothing() -> Rendered:
+    return 204, b"", ()
+
+

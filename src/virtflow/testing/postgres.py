@@ -1,0 +1,163 @@
+"""A real PostgreSQL server for tests: made in a directory of its own, started on a free port, thrown away."""
+
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+START_S_MAX = 30.0
+USER = "virtflow"
+#: Nothing that a crash of the machine would need: these databases are thrown away.
+SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "60",
+    "max_wal_size": "1GB",
+}
+
+_POLL_S = 0.02
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+class PostgresServer:
+    """One cluster; databases in it are cheap, made from a template."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._settings = {**SETTINGS, **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        _run_as_nobody([find_program("initdb"), "-A", "trust", "-N", "-U", USER, "-E", "UTF8", "-D", self._data])
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    def url(self, database: str, *, port: int | None = None) -> str:
+        """`port`: of a proxy in between."""
+        return f"postgresql://{USER}@127.0.0.1:{port or self.port}/{database}"
+
+    def start(self) -> None:
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
+        command = [str(find_program("postgres")), "-D", str(self._data), "-p", str(self.port), *settings]
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603  our own words
+                command,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  nothing but one system call happens there
+                **_somebody(),
+            )
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """A fast shutdown: connections are closed, transactions rolled back."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """As a crash: what is left is what was on the disk."""
+        self._end(signal.SIGQUIT)
+
+    async def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Returns its URL."""
+        connection = await asyncpg.connect(self.url("postgres"))
+        try:
+            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        finally:
+            await connection.close()
+        return self.url(name)
+
+    async def run(self, database: str, sql: str) -> list[Any]:
+        connection = await asyncpg.connect(self.url(database))
+        try:
+            return list(await connection.fetch(sql))
+        finally:
+            await connection.close()
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(START_S_MAX)
+            self._process = None
+
+    def _wait_until_ready(self) -> None:
+        ready = [str(find_program("pg_isready")), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-d", "postgres"]
+        end_s = time.monotonic() + START_S_MAX
+        while subprocess.run(ready, check=False).returncode:  # noqa: S603
+            if time.monotonic() > end_s or (self._process and self._process.poll() is not None):
+                raise RuntimeError(f"PostgreSQL did not start: {(self._directory / 'log').read_text()[-1000:]}")
+            time.sleep(_POLL_S)
+
+
+@contextlib.contextmanager
+def postgres_server(**settings: str) -> Iterator[PostgresServer]:
+    """Running inside the block. `settings` are the server's own: `fsync="on"`."""
+    directory = Path(tempfile.mkdtemp(prefix="virtflow-postgres-"))
+    try:
+        somebody = _somebody()
+        if somebody:
+            shutil.chown(directory, somebody["user"], somebody["group"])
+        server = PostgresServer(directory, settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def find_program(program: str) -> Path:
+    """Of the newest PostgreSQL here, also where Debian keeps a server: outside of PATH."""
+    homes = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda home: float(home.parent.name))
+    for home in reversed(homes):
+        if (home / program).exists():
+            return home / program
+    if found := shutil.which(program):
+        return Path(found)
+    raise FileNotFoundError(f"{program} is not on this machine: install postgresql")
+
+
+def _run_as_nobody(command: list[Path | str]) -> None:
+    done = subprocess.run(  # noqa: S603
+        [str(word) for word in command], check=False, capture_output=True, text=True, cwd="/", **_somebody()
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
+
+
+def _somebody() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root."""
+    if os.getuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    return {}
+
+
+def _die_with_parent() -> None:
+    """A test run that is killed leaves no server behind."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
