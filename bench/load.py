@@ -121,7 +121,9 @@ class Load:
         self._receive = bytearray(RECEIVE_BYTES)
 
     def run(self) -> Outcome:
-        connections = {c.socket.fileno(): c for c in (_Connection(self._job.port) for _ in range(self._job.connections))}
+        connections = {
+            c.socket.fileno(): c for c in (_Connection(self._job.port) for _ in range(self._job.connections))
+        }
         poll = select.epoll()
         for number in connections:
             poll.register(number, select.EPOLLIN)

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-MEMORY_FILE_SYSTEM = Path("/dev/shm")  # noqa: S108  # where it is, not a temporary name
+MEMORY_FILE_SYSTEM = Path("/dev/shm")
 PACKAGES = ("virtflow", "numpy", "numba", "apsw", "asyncpg", "msgspec", "uvloop", "uvicorn", "fastapi")
 BLOCK = 4096
 #: a disk is quick in bursts; what counts is what it does when it is asked again and again
@@ -25,7 +25,7 @@ class Fsync(NamedTuple):
 
     p50_ms: float
     p99_ms: float
-    count: int
+    times: int
 
 
 class Folder(NamedTuple):

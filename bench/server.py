@@ -70,7 +70,7 @@ class Server:
     def wait_until_ready(self) -> None:
         end_s = time.perf_counter() + START_S_MAX
         while time.perf_counter() < end_s:
-            self._check_alive()
+            self.check_alive()
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self._try_get("/readyz") == 200:
                     return
@@ -122,7 +122,9 @@ class Server:
             answer = connection.getresponse()
             content = answer.read()
         if answer.status >= 300:
-            raise RuntimeError(f"{method} {path} was answered {answer.status}: {content[:800].decode(errors='replace')}")
+            raise RuntimeError(
+                f"{method} {path} was answered {answer.status}: {content[:800].decode(errors='replace')}"
+            )
         return json.loads(content) if content else None
 
     def _try_get(self, path: str) -> int:
@@ -138,7 +140,8 @@ class Server:
         finally:
             connection.close()
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raises when the process ended by itself, with what it said."""
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the server ended with {self._process.returncode}: {self.last_words()}")
 

@@ -90,7 +90,7 @@ class InvalidSettings(InvalidSetting):
         lines = [f"{problem.detail}; {problem.remedy}" for problem in problems]
         self.detail = lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} settings are wrong:", *lines])
         self.args = (self.detail,)
-        self.remedy = "see docs/settings.md, or `virtflow config show`"
+        self.remedy = "docs/settings.md lists every setting"
         self.fields = tuple(FieldProblem(each.setting, each.detail, each.remedy) for each in problems)
         self.problems = tuple(problems)
 

@@ -124,6 +124,7 @@ TITLES = {
     "conflict": "In conflict with what is there",
     "events_gone": "Events that old are no longer kept",
     "fenced": "Somebody newer is the leader",
+    "headers_too_slow": "The headers did not arrive in time",
     "headers_too_large": "The headers are too large",
     "host_in_use": "Instances are on the host",
     "host_not_found": "No such host",

@@ -9,9 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 from virtflow.api.inventory import InventoryOut, inventories_out
 from virtflow.api.operation import Call, Noun, encode, nothing, ok
 from virtflow.api.pages import Paged, bad_cursor, cursor_key, cut
-from virtflow.api.query import NoQuery
+from virtflow.api.query import NoQuery, given
 from virtflow.api.rules import (
     BULK,
+    LABEL_KEY,
     Address,
     Amount,
     Amounts,
@@ -23,7 +24,7 @@ from virtflow.api.rules import (
     Ratio,
     Ratios,
     Text,
-    dimensions_rule,
+    text_rule,
 )
 from virtflow.api.exchange import JSON_TYPE
 from virtflow.api.idempotency import answer
@@ -31,9 +32,10 @@ from virtflow.api.strict import Findings, refusal, take
 from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
 from virtflow.control.orders import Rendered
+from virtflow.model.errors import NotFound
 from virtflow.model.host import Host, HostSpec, Source
 from virtflow.model.limits import LABELS_MAX
-from virtflow.model.names import is_name
+from virtflow.model.names import NAME_RULE, is_name
 from virtflow.model.resources import DIMENSIONS, VMS
 from virtflow.store.contract import HostFilter
 
@@ -309,11 +311,11 @@ async def list_hosts(call: Call[None, HostQuery]) -> Rendered:
     if after and not is_name(after):
         raise bad_cursor()
     where = HostFilter(
-        pool=query.pool or ("" if query.pool == "" else None),
-        zone=query.zone or ("" if query.zone == "" else None),
-        labels=label_pairs(query.label or []),
-        cordoned=None if query.cordoned is UNSET else query.cordoned,
-        missing=None if query.missing is UNSET else query.missing,
+        pool=given(query.pool),
+        zone=given(query.zone),
+        labels=tuple(sorted(label_pairs(query.label or []).items())),
+        cordoned=given(query.cordoned),
+        missing=given(query.missing),
         source=Source(query.source) if query.source else None,
     )
     rows = await call.house.hosts.list(where, after=after, limit=query.count + 1)
@@ -322,30 +324,41 @@ async def list_hosts(call: Call[None, HostQuery]) -> Rendered:
     return ok(HostPage(items=[host_out(host) for host in page], next=following, inventory=inventory))
 
 
-def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def label_pairs(texts: Sequence[str]) -> dict[str, str]:
     """key=value, each key once."""
     labels: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or key in labels:
+        if not equals or key in labels or LABEL_KEY.fullmatch(key) is None or text_rule(value):
             findings = Findings()
             findings.add("?label", "must be key=value, each key once", "such as label=gpu=a100")
             raise refusal(findings)
         labels[key] = value
-    findings = Findings()
-    return tuple(sorted(labels.items()))
+    return labels
+
+
+def _name(call: Call[Any, Any]) -> str:
+    """The name in the path. What is no name at all is not asked of the database."""
+    name = call.path["name"]
+    if not is_name(name):
+        raise NotFound("no host is called that", code="host_not_found", remedy=f"a name is {NAME_RULE}")
+    return name
 
 
 @hosts.get("/v1/hosts/{name}", answers={200: HostOut})
 async def get_host(call: Call[None, NoQuery]) -> Rendered:
     """Read a host."""
-    return _shown(await call.house.hosts.get(call.path["name"]))
+    return _shown(await call.house.hosts.get(_name(call)))
 
 
 @hosts.put("/v1/hosts/{name}", body=HostSaid, answers={200: HostOut, 201: HostOut}, refusals=(409,), example=EXAMPLE)
 async def replace_host(call: Call[HostSaid, NoQuery]) -> Rendered:
     """Replace what is said about a host, or register it."""
-    name = take(call.path["name"], Name)
+    name = call.path["name"]
+    if not is_name(name):
+        findings = Findings()
+        findings.add("/name", f"the name in the path must be {NAME_RULE}")
+        raise refusal(findings)
     spec = spec_of(call.body, name=name)
     version = await call.version(lambda: call.house.hosts.get(name))
     host, created = await call.house.hosts.replace(spec, expected_version=version, actor=call.actor)
@@ -362,7 +375,7 @@ async def replace_host(call: Call[HostSaid, NoQuery]) -> Rendered:
 )
 async def change_host(call: Call[HostPatch, NoQuery]) -> Rendered:
     """Change some of what is said about a host."""
-    name = call.path["name"]
+    name = _name(call)
     if call.body.name is not UNSET and call.body.name != name:
         findings = Findings()
         findings.add("/name", "cannot be changed", "register a new host")
@@ -376,7 +389,7 @@ async def change_host(call: Call[HostPatch, NoQuery]) -> Rendered:
 @hosts.delete("/v1/hosts/{name}", answers={204: None}, refusals=(409,))
 async def delete_host(call: Call[None, NoQuery]) -> Rendered:
     """Forget a host that carries nothing."""
-    await call.house.hosts.delete(call.path["name"], expected_version=await call.version(), actor=call.actor)
+    await call.house.hosts.delete(_name(call), expected_version=await call.version(), actor=call.actor)
     return nothing()
 
 
@@ -395,7 +408,7 @@ async def uncordon_host(call: Call[None, NoQuery]) -> Rendered:
 async def _cordon(call: Call[None, NoQuery], *, cordoned: bool) -> Rendered:
     receipt = call.receipt(_shown)
     host = await call.house.hosts.cordon(
-        call.path["name"],
+        _name(call),
         cordoned=cordoned,
         expected_version=await call.version(),
         actor=call.actor,

@@ -5,7 +5,7 @@ FastAPI routes it and shows it under /docs; reading, refusing and answering are 
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -21,9 +21,13 @@ from virtflow.control.house import House
 from virtflow.control.orders import Receipt, Rendered
 from virtflow.model.errors import NotFound, VersionMismatch
 
+if TYPE_CHECKING:
+    from virtflow.api.events import Streams
+
 B = TypeVar("B")
 Q = TypeVar("Q")
 T = TypeVar("T")
+D = TypeVar("D", bound=Callable[..., Awaitable[Any]])
 
 #: there is one kind of caller so far: whoever reaches us or holds the token may do everything
 OPERATOR = "operator"
@@ -39,6 +43,7 @@ class Desk:
     settings: ApiSettings
     bodies: Bodies
     orders: Orders
+    streams: "Streams"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,7 @@ class Call(Generic[B, Q]):
 #: an answer that is sent piece by piece
 Stream = Callable[[Exchange], Awaitable[None]]
 Do = Callable[[Call[Any, Any]], Awaitable[Rendered | Stream]]
+HotDo = Callable[[Desk, Exchange], Awaitable[Rendered]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ class Operation:
 
     method: str
     path: str
-    do: Do
+    do: Any
     id: str
     tag: str
     #: what the body is decoded to; None: no body is taken; a pair: the second is a list of the first in `items`
@@ -93,6 +99,8 @@ class Operation:
     query: Any = NoQuery
     #: status -> what the answer is encoded from; None: nothing, a string: a media type
     answers: Mapping[int, Any]
+    #: asked thousands of times a second: reads and answers by itself, and FastAPI only knows of it
+    is_hot: bool = False
     #: may be made conditional
     has_version: bool = False
     #: takes an Idempotency-Key
@@ -113,7 +121,7 @@ class Operation:
         return _docstring(self.do)[1]
 
 
-def _docstring(do: Do) -> tuple[str, str]:
+def _docstring(do: Any) -> tuple[str, str]:
     first, _, rest = (do.__doc__ or "").strip().partition("\n")
     return first.strip().rstrip("."), " ".join(rest.split())
 
@@ -125,9 +133,9 @@ class Noun:
         self.tag = tag
         self.operations: list[Operation] = []
 
-    def call(self, method: str, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
-        def keep(do: Do) -> Do:
-            name = do.__name__.strip("_")  # type: ignore[attr-defined]
+    def call(self, method: str, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[D], D]:
+        def keep(do: D) -> D:
+            name = do.__name__
             self.operations.append(
                 Operation(
                     method=method, path=path, do=do, id=words.pop("id", name), tag=self.tag, answers=answers, **words
@@ -137,23 +145,23 @@ class Noun:
 
         return keep
 
-    def get(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+    def get(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[D], D]:
         return self.call("GET", path, answers=answers, **words)
 
-    def post(self, path: str, *, answers: Mapping[int, Any], repeatable: bool = True, **words: Any) -> Callable[[Do], Do]:
+    def post(self, path: str, *, answers: Mapping[int, Any], repeatable: bool = True, **words: Any) -> Callable[[D], D]:
         return self.call("POST", path, answers=answers, repeatable=repeatable, **words)
 
-    def put(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+    def put(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[D], D]:
         return self.call("PUT", path, answers=answers, has_version=True, **words)
 
-    def patch(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+    def patch(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[D], D]:
         return self.call("PATCH", path, answers=answers, has_version=True, **words)
 
-    def delete(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[Do], Do]:
+    def delete(self, path: str, *, answers: Mapping[int, Any], **words: Any) -> Callable[[D], D]:
         return self.call("DELETE", path, answers=answers, has_version=True, **words)
 
 
-class _Sent(Response):
+class Sent(Response):
     """FastAPI wants a response; ours is sent by the exchange, or by the gate when something went wrong."""
 
     def __init__(self, exchange: Exchange, answer: "Rendered | Stream | None") -> None:
@@ -176,10 +184,10 @@ def add_route(router: APIRouter, operation: Operation, desk: Desk, document: Map
         exchange: Exchange = request.scope[KEY]
         exchange.route = operation.path
         try:
-            return _Sent(exchange, await _run(operation, desk, exchange, request.path_params))
+            return Sent(exchange, await _run(operation, desk, exchange, request.path_params))
         except Exception as error:
             exchange.failure = error
-            return _Sent(exchange, None)
+            return Sent(exchange, None)
 
     router.add_api_route(
         operation.path,
@@ -193,6 +201,8 @@ def add_route(router: APIRouter, operation: Operation, desk: Desk, document: Map
 
 
 async def _run(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Rendered | Stream:
+    if operation.is_hot:
+        return await operation.do(desk, exchange)
     call = await _read(operation, desk, exchange, path)
     async with once(desk.house.answers, call.key) as before:
         return before or await operation.do(call)

@@ -4,11 +4,13 @@ import urllib.parse
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from virtflow.api.strict import refusal, take
 from virtflow.model.errors import FieldProblem, InvalidRequest
 
 Q = TypeVar("Q")
+V = TypeVar("V")
 
 PARAMETERS_MAX = 200
 _FLAGS = {"true": True, "false": False}
@@ -16,6 +18,10 @@ _FLAGS = {"true": True, "false": False}
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call without parameters."""
+
+
+def given(value: V | UnsetType) -> V | None:
+    return None if value is UNSET else value
 
 
 def read_query(raw: bytes, of: type[Q]) -> Q:

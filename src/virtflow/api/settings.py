@@ -20,7 +20,6 @@ class ApiSettings:
     version: str = ""
     database: str = ""
     strategy: str = ""
-    history_id: str = ""
     #: when given, every route but the probes needs it
     token: Secret | None = None
     #: names and addresses a Host header may bear; empty: any. Keeps web pages from reaching a loopback service

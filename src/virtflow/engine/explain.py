@@ -6,13 +6,14 @@ from types import MappingProxyType
 import numpy as np
 
 from virtflow.engine import filters
-from virtflow.engine.columns import Columns, Mask
+from virtflow.engine.columns import NOT_THERE, Columns, Mask
 from virtflow.engine.constraints import Constraint, constraints_of, refused_by_filter
 from virtflow.engine.fleet import Fleet
-from virtflow.engine.rankings import is_amount
+from virtflow.engine.rankings import is_amount, rankings_of
 from virtflow.engine.relax import smallest_changes
 from virtflow.model.errors import InvalidStrategy
 from virtflow.model.explanation import Explanation, NearestMiss, Refusals
+from virtflow.model.plan import Request
 from virtflow.model.resources import in_words, shortfall
 from virtflow.model.shape import Shape
 
@@ -29,6 +30,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "only_dedicated_hosts": "the pool has only dedicated hosts, and the request must not have one",
         "constraints_unsatisfied": "each of labels, zone and dedicated is met by some host of the pool, all by none",
         "larger_than_any_host": "it would not fit on any host that may carry it, were the host empty",
+        "strategy_failed": "the strategy failed, or scored none of the hosts that would do",
         "pool_closed": "the pool takes no new work",
         "no_available_hosts": "there is no host, or every one that would do is cordoned or missing",
         "insufficient_resources": "the hosts that may carry it have not enough room now",
@@ -49,6 +51,7 @@ MISTAKES = frozenset(
         "only_dedicated_hosts",
         "constraints_unsatisfied",
         "larger_than_any_host",
+        "strategy_failed",
     }
 )
 
@@ -106,6 +109,8 @@ def _code(fleet: Fleet, shape: Shape, in_pool: Mask, refused: Mapping[str, Mask]
         return "no_available_hosts"
     if not (working & ~refused[filters.ROOM.name]).any():
         return "insufficient_resources"
+    if not _has_a_choice(fleet, shape):
+        return "strategy_failed"
     return "gang_incomplete" if gang > 1 else "fits_now"
 
 
@@ -117,6 +122,12 @@ def _unsatisfied(shape: Shape, in_pool: Mask, refused: Mapping[str, Mask]) -> st
         if name in refused and not (in_pool & ~refused[name]).any():
             return code or ("no_dedicated_hosts" if shape.dedicated == "required" else "only_dedicated_hosts")
     return "constraints_unsatisfied"
+
+
+def _has_a_choice(fleet: Fleet, shape: Shape) -> bool:
+    """Strategies of others may fail although there is room."""
+    placer = rankings_of(fleet).of(shape)
+    return placer is not None and placer.choose(Request(b"", shape), {}) != NOT_THERE
 
 
 def _fits_when_empty(hosts: Columns, shape: Shape) -> Mask:

@@ -4,6 +4,7 @@ Rows stand in the order of names, so the first of equal rows is the one with the
 put in, the same fleet comes out.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -245,20 +246,25 @@ class Fleet:
 
     def note_changes(self, rows: Iterable[int]) -> None:
         """Tell those who catch up which rows to look at again."""
-        self.changes.extend(rows)
-        if len(self.changes) > CHANGES_MAX:
-            forgotten = len(self.changes) - CHANGES_MAX // 2
-            del self.changes[:forgotten]
-            self.changes_forgotten += forgotten
+        changes = self._changes
+        before = len(changes)
+        changes.extend(rows)
+        self.changes_end += len(changes) - before
+        if len(changes) > CHANGES_MAX:
+            del changes[: len(changes) - CHANGES_MAX // 2]
 
-    @property
-    def changes_end(self) -> int:
-        return self.changes_forgotten + len(self.changes)
+    def changes_since(self, position: int) -> "array[int] | None":
+        """Rows that changed since, oldest first, some of them more than once; None when that is no longer known."""
+        start = len(self._changes) - (self.changes_end - position)
+        return self._changes[start:] if start >= 0 else None
 
-    def changes_since(self, position: int) -> list[int] | None:
-        """Rows that changed since, some of them twice; None when that is no longer known."""
-        start = position - self.changes_forgotten
-        return self.changes[start:] if start >= 0 else None
+    def distinct(self, changes: "array[int]") -> Ints:
+        """The same rows, each once, in order. Marks on a slate beat sorting and sets for more than a few."""
+        slate = self._slate
+        slate[np.frombuffer(changes, np.int32)] = True
+        rows = np.flatnonzero(slate)
+        slate[rows] = False
+        return rows
 
     def _note_attribute_changes(self, rows: Iterable[int]) -> None:
         self.attribute_changes.extend(rows)
@@ -270,11 +276,12 @@ class Fleet:
 
     def _forget_positions(self) -> None:
         """Rows moved: nothing that was remembered by row number holds any longer."""
-        #: rows whose room or attributes changed, oldest first
-        self.changes: list[int] = []
-        #: how many older ones were dropped
-        self.changes_forgotten = 0
-        #: rows whose attributes changed
+        # rows whose room or attributes changed, oldest first: the last ones of all that ever changed
+        self._changes = array("i")
+        #: how many ever changed: who catches up remembers this
+        self.changes_end = 0
+        self._slate = np.zeros(len(self.names), np.bool_)
+        #: rows whose attributes changed, oldest first
         self.attribute_changes: list[int] = []
         #: what deciders remember between batches; emptied whenever it may no longer hold
         self.memory: dict[str, Any] = {}

@@ -25,7 +25,8 @@ STEPS: Final = float(2**30)
 def keys_of(scores: Floats, instances: Ints, steps: float) -> Ints:
     """The keys of many hosts."""
     rounded = np.floor(scores * steps + 0.5)
-    np.clip(rounded, -STEPS_MAX, STEPS_MAX, out=rounded)
+    np.minimum(rounded, STEPS_MAX, out=rounded)  # twice as fast as np.clip
+    np.maximum(rounded, -STEPS_MAX, out=rounded)
     keys = rounded.astype(np.int64)
     keys <<= INSTANCE_BITS
     keys |= np.minimum(instances, INSTANCES_COMPARED_MAX)

@@ -54,7 +54,11 @@ class Placer:
         ranking = self._own()
         if self.strategy.choose is None:
             return ranking.lowest()
-        return self.strategy.choose(ranking, request, cursors.get(self.shape.pool))
+        try:
+            row = self.strategy.choose(ranking, request, cursors.get(self.shape.pool))
+        except Exception:  # a rule of somebody else that fails chooses nobody, and stops no batch
+            return NOT_THERE
+        return row if ranking.is_possible(row) else NOT_THERE
 
     def _place_on_shared(self, count: int, ranking: Ranking) -> Placed:
         rows, scores = ranking.place(count, self._wanted)

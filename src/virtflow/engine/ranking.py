@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from virtflow.engine import filters
-from virtflow.engine.columns import NOT_THERE, Floats, Ints, Mask, view
+from virtflow.engine.columns import NOT_THERE, Columns, Floats, Ints, Mask, view
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.keys import IMPOSSIBLE, INSTANCE_BITS, key_of, keys_of
 from virtflow.engine.scores import Formula
@@ -96,6 +96,7 @@ class Ranking:
     __slots__ = (
         "_allowed",
         "_columns",
+        "_counts",
         "_fleet",
         "_instances",
         "_keys_view",
@@ -125,6 +126,8 @@ class Ranking:
         self.keys: Ints = np.full(blocks * BLOCK, IMPOSSIBLE, np.int64)
         self.minima: Ints = np.full(blocks, IMPOSSIBLE, np.int64)
         self._keys_view, self._minima_view = view(self.keys), view(self.minima)
+        # possible hosts per block; None = not counted since many keys changed at once
+        self._counts: Ints | None = None
         self._rank_all()
 
     # ── choosing and placing ──────────────────────────────────────────────────────────────────────
@@ -169,6 +172,7 @@ class Ranking:
                     break
             keys_view[row] = key
             minima_view[block] = keys_view[start + int(part.argmin())]
+        self._counts = None
         self._fleet.note_changes(rows)
         self._seen = self._fleet.changes_end
         return rows, scores
@@ -191,8 +195,19 @@ class Ranking:
 
     def nth(self, draw: int) -> int:
         """The possible row at rank `draw` × count / 2**64; -1 when none is possible."""
-        rows = np.flatnonzero(self.keys != IMPOSSIBLE)
-        return int(rows[(draw * len(rows)) >> 64]) if len(rows) else NOT_THERE
+        if self._counts is None:
+            self._counts = np.count_nonzero(self.keys.reshape(-1, BLOCK) != IMPOSSIBLE, axis=1)
+        up_to = np.cumsum(self._counts)
+        rank = (draw * int(up_to[-1])) >> 64
+        block = int(np.searchsorted(up_to, rank, side="right"))
+        if block == len(up_to):
+            return NOT_THERE
+        start = block << BLOCK_BITS
+        inside = rank - int(up_to[block] - self._counts[block])
+        return start + int(np.flatnonzero(self.keys[start : start + BLOCK] != IMPOSSIBLE)[inside])
+
+    def is_possible(self, row: int) -> bool:
+        return 0 <= row < len(self._fleet) and bool(self._keys_view[row] != IMPOSSIBLE)
 
     def row_after(self, name: str) -> int:
         return self._fleet.row_after(name)
@@ -211,23 +226,29 @@ class Ranking:
         if changes is None:
             self._rank_all()
             return
-        rows = set(changes)
+        if len(changes) <= ONE_BY_ONE_MAX:
+            self._rank_one_by_one(set(changes))
+            return
+        rows = fleet.distinct(changes)
         if len(rows) <= ONE_BY_ONE_MAX:
-            for row in rows:
-                self._set_key(row, self._key(row))
+            self._rank_one_by_one(rows.tolist())
         elif len(rows) > ANEW_SHARE * len(fleet):
             self._rank_all()
         else:
             self._rank(rows)
 
     def _rank_all(self) -> None:
-        self._seen = self._fleet.changes_end
+        self._seen, self._counts = self._fleet.changes_end, None
         self._allowed.catch_up()
         self.keys[: len(self._fleet)] = self._keys(None)
         np.min(self.keys.reshape(-1, BLOCK), axis=1, out=self.minima)
 
-    def _rank(self, changed: Iterable[int]) -> None:
-        rows = np.array(list(changed))
+    def _rank_one_by_one(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._set_key(row, self._key(row))
+
+    def _rank(self, rows: Ints) -> None:
+        self._counts = None
         self.keys[rows] = self._keys(rows)
         table = self.keys.reshape(-1, BLOCK)
         if len(rows) < len(self.minima):
@@ -242,6 +263,8 @@ class Ranking:
             return
         self._keys_view[row] = key
         block = row >> BLOCK_BITS
+        if self._counts is not None:
+            self._counts[block] += (old == IMPOSSIBLE) - (key == IMPOSSIBLE)
         minimum = self._minima_view[block]
         if key < minimum:
             self._minima_view[block] = key
@@ -264,7 +287,8 @@ class Ranking:
         if self._wanted is not None:
             for room, amount in self._wanted.columns:
                 possible = possible & (_at(room, rows) >= amount)
-        scores: Floats = np.full(len(possible), self._offset)
+        scores: Floats = np.zeros(len(possible))
+        scores += self._offset
         for weight, column in self._columns:
             scores += weight * _at(column, rows)
         for weight, room, total, wanted in self._lefts:
@@ -322,11 +346,20 @@ class WholeRanking(Ranking):
 
     def _keys(self, rows: Ints | None) -> Ints:
         columns = self._fleet.columns
-        scores = np.asarray(self._score(columns, self._shape, self._weights), np.float64)
+        scores = whole_scores(self._score, columns, self._shape, self._weights)
         possible = self._allowed.mask & filters.ROOM.passes(columns, self._shape) & np.isfinite(scores)
         keys = keys_of(np.where(possible, scores, 0.0), columns.instances, self._steps)
         keys[~possible] = IMPOSSIBLE
         return keys
+
+
+def whole_scores(score: WholeScore, columns: Columns, shape: Shape, weights: Mapping[str, float]) -> Floats:
+    """What a function of somebody else says. Where it fails or says no number, no host is possible."""
+    try:
+        scores = np.asarray(score(columns, shape, weights), np.float64)
+    except Exception:  # a poisonous strategy is refused and explained, and never stops a batch
+        return np.full(len(columns), np.nan)
+    return scores if scores.shape == (len(columns),) else np.full(len(columns), np.nan)
 
 
 def _at(column: Any, rows: Ints | None) -> Any:

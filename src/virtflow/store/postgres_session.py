@@ -33,7 +33,9 @@ def failure(error: Exception) -> VirtflowError:
         return ImpossibleValue(f"the database refused an impossible value: {error}", remedy="run virtflow fsck")
     if isinstance(error, TimeoutError):
         return Unavailable("the database did not answer in time", remedy="try again in a moment")
-    return Unavailable(f"the database does not answer: {str(error) or type(error).__name__}", remedy="try again in a moment")
+    return Unavailable(
+        f"the database does not answer: {str(error) or type(error).__name__}", remedy="try again in a moment"
+    )
 
 
 def is_certain(error: Exception) -> bool:

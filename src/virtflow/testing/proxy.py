@@ -66,7 +66,9 @@ class Proxy:
             for writer in pair:
                 writer.transport.abort()
 
-    async def _forth(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, swallowing: asyncio.Event) -> None:
+    async def _forth(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, swallowing: asyncio.Event
+    ) -> None:
         while data := await reader.read(_READ_BYTES):
             await self._flowing.wait()
             if self.swallow_request and self.swallow_request in data:
@@ -78,7 +80,9 @@ class Proxy:
             await server.drain()
         raise ConnectionResetError
 
-    async def _back(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, swallowing: asyncio.Event) -> None:
+    async def _back(
+        self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, swallowing: asyncio.Event
+    ) -> None:
         while data := await reader.read(_READ_BYTES):
             await self._flowing.wait()
             if swallowing.is_set():

@@ -1,0 +1,275 @@
+"""What happened: a piece of the log, or a stream that goes on."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from virtflow.api.body import Receive, single
+from virtflow.api.errors import BadHeader
+from virtflow.api.exchange import Exchange
+from virtflow.api.operation import Call, Noun, Stream, encode, ok
+from virtflow.api.query import given
+from virtflow.api.rules import LABEL_KEY
+from virtflow.api.settings import ApiSettings
+from virtflow.api.strict import Findings, refusal
+from virtflow.api.times import time_text
+from virtflow.control.event_feed import EventFeed
+from virtflow.control.orders import Rendered
+from virtflow.model.errors import Busy, Gone
+from virtflow.model.event import Event, EventType
+from virtflow.model.limits import EVENTS_PER_CHUNK_MAX, PAGE_ITEMS_DEFAULT
+from virtflow.store.contract import EventFilter
+
+events = Noun("events")
+
+SEQ_MAX = 2**53
+#: where the server leaves an event that is set when it stops
+STOPPING = "virtflow.stopping"
+EVENT_STREAM = "text/event-stream"
+#: what is not written within this time is not being read
+WRITE_S_MAX = 30.0
+
+Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
+TypeFilter = Annotated[
+    list[str], Meta(max_length=len(EventType), description="a type, or the beginning of several: task. (may be repeated)")
+]
+
+
+class EventOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of one object. What has nothing to say is left out."""
+
+    seq: int
+    type: EventType
+    kind: str
+    id: str
+    version: int
+    at: str
+    task: str = ""
+    vm: str = ""
+    host: str = ""
+    pool: str | UnsetType = UNSET
+    #: signed change of what is taken from `host`, per dimension
+    delta: dict[str, int] | msgspec.Raw | UnsetType = UNSET
+    fence: int = 0
+    actor: str = ""
+    code: str = ""
+    text: str = ""
+    was: str = ""
+    now: str = ""
+    data: dict[str, Any] | UnsetType = UNSET
+
+
+class EventPageOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the log. Another `history_id` is another log: start over."""
+
+    items: list[EventOut]
+    next_after: int
+    oldest: int
+    newest: int
+    history_id: str
+
+
+class _Which(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    type: TypeFilter | UnsetType = UNSET
+    kind: Annotated[str, Meta(max_length=20, description="host, pool, task or vm")] | UnsetType = UNSET
+    id: Annotated[str, Meta(max_length=80, description="name (host, pool) or id (task, vm)")] | UnsetType = UNSET
+
+
+class EventQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events."""
+
+    after: Annotated[Seq, Meta(description="default: 0, the beginning")] | UnsetType = UNSET
+    limit: (
+        Annotated[int, Meta(ge=1, le=EVENTS_PER_CHUNK_MAX, description=f"default: {PAGE_ITEMS_DEFAULT}")] | UnsetType
+    ) = UNSET
+
+
+class StreamQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which events, and from where on."""
+
+    after: Annotated[Seq, Meta(description="default: what comes next")] | UnsetType = UNSET
+
+
+def event_out(event: Event) -> EventOut:
+    return EventOut(
+        seq=event.seq,
+        type=event.type,
+        kind=event.kind,
+        id=event.id,
+        version=event.version,
+        at=time_text(event.at_ms),
+        task=event.task,
+        vm=event.vm,
+        host=event.host,
+        # "" is a pool too
+        pool=event.pool if event.pool or event.kind in ("host", "pool") else UNSET,
+        delta=UNSET if event.delta is None else event.delta,
+        fence=event.fence,
+        actor=event.actor,
+        code=event.code,
+        text=event.text,
+        was=event.was,
+        now=event.now,
+        data=UNSET if event.data is None else event.data,
+    )
+
+
+def _where(query: _Which) -> EventFilter:
+    findings = Findings()
+    for text in query.type or []:
+        if text not in EventType and not (text.endswith(".") and any(one.startswith(text) for one in EventType)):
+            findings.add("?type", f"no event is called {text[:40]}", f"known: {', '.join(EventType)}")
+    if query.kind and query.kind not in ("host", "pool", "task", "vm"):
+        findings.add("?kind", "must be host, pool, task or vm")
+    if query.id and LABEL_KEY.fullmatch(query.id.replace(":", "-")) is None:
+        findings.add("?id", "is neither a name nor an id")
+    if findings:
+        raise refusal(findings)
+    return EventFilter(types=tuple(query.type or ()), kind=given(query.kind), id=given(query.id))
+
+
+@events.get("/v1/events", query=EventQuery, answers={200: EventPageOut}, refusals=(410,))
+async def list_events(call: Call[None, EventQuery]) -> Rendered:
+    """Read a piece of the log."""
+    query = call.query
+    page = await call.house.events.read(
+        _where(query), after=query.after or 0, limit=query.limit or PAGE_ITEMS_DEFAULT
+    )
+    return ok(
+        EventPageOut(
+            items=[event_out(event) for event in page.items],
+            next_after=page.next_after,
+            oldest=page.oldest,
+            newest=page.newest,
+            history_id=page.history_id,
+        )
+    )
+
+
+@events.get("/v1/events/stream", query=StreamQuery, answers={200: EVENT_STREAM}, refusals=(410,))
+async def stream_events(call: Call[None, StreamQuery]) -> Stream:
+    """Follow the log, as server-sent events."""
+    where = _where(call.query)
+    after = _resume_from(call)
+    if after is not None:  # too old is said before anything is sent
+        await call.house.events.read(where, after=after, limit=1)
+    return call.desk.streams.opened(call.house.events, where, after)
+
+
+def _resume_from(call: Call[None, StreamQuery]) -> int | None:
+    """A browser that lost the line says where it was; that counts more than where it began."""
+    text = single(call.exchange.headers, b"last-event-id")
+    if text is None:
+        return given(call.query.after)
+    if not text.isdigit() or int(text[:20]) > SEQ_MAX:
+        raise BadHeader("Last-Event-ID must be the number of an event", remedy="leave it out to begin with what comes")
+    return int(text)
+
+
+# ── the stream ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Streams:
+    """All open streams of this process; so many and no more."""
+
+    def __init__(self, settings: ApiSettings) -> None:
+        self._settings = settings
+        self._open = 0
+
+    def opened(self, feed: EventFeed, where: EventFilter, after: int | None) -> Stream:
+        if self._open >= self._settings.streams_max:
+            raise Busy(f"{self._open} streams are open, no more are possible", retry_after_s=10)
+
+        async def send(exchange: Exchange) -> None:
+            self._open += 1
+            try:
+                await self._send(exchange, feed.follow(where, after=after))
+            finally:
+                self._open -= 1
+
+        return send
+
+    async def _send(self, exchange: Exchange, news: AsyncIterator[list[Event]]) -> None:
+        await _begin(exchange)
+        if exchange.scope.get("virtflow.head"):
+            await _write(exchange, b"", more=False)
+            return
+        ending = {
+            asyncio.create_task(_until_gone(exchange.receive), name="gone"),
+            asyncio.create_task(_until_stopping(exchange.scope), name="stopping"),
+        }
+        upcoming = asyncio.ensure_future(anext(news, None))
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    {upcoming, *ending}, timeout=self._settings.heartbeat_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if any(task.get_name() == "gone" for task in done if task is not upcoming):
+                    return
+                if upcoming in done:
+                    batch = await upcoming
+                    if batch is None:
+                        break
+                    await _write(exchange, _frames(batch))
+                    upcoming = asyncio.ensure_future(anext(news, None))
+                elif done:
+                    break
+                else:
+                    await _write(exchange, b": still here\n\n")
+            await _write(exchange, b"event: server.closing\ndata: {}\nretry: 500\n\n", more=False)
+        except Gone as error:  # it fell too far behind; coming back, it is told the whole story
+            data = encode({"code": error.error_code, "detail": error.detail})
+            await _write(exchange, b"event: server.gone\ndata: " + data + b"\n\n", more=False)
+        except TimeoutError:
+            return  # nobody reads: without an end the server cuts the line
+        finally:
+            await _cancel(upcoming, *ending)
+            await news.aclose()  # type: ignore[attr-defined]
+
+
+async def _begin(exchange: Exchange) -> None:
+    exchange.status = 200
+    headers = [
+        (b"content-type", EVENT_STREAM.encode()),
+        (b"cache-control", b"no-store"),
+        # buffering proxies would hold the events back
+        (b"x-accel-buffering", b"no"),
+        (b"x-request-id", exchange.request_id),
+    ]
+    await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
+    if not exchange.scope.get("virtflow.head"):
+        await _write(exchange, b": welcome\n\n")
+
+
+async def _write(exchange: Exchange, data: bytes, *, more: bool = True) -> None:
+    async with asyncio.timeout(WRITE_S_MAX):
+        await exchange.send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+def _frames(batch: Sequence[Event]) -> bytes:
+    return b"".join(
+        b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), encode(event_out(event)))
+        for event in batch
+    )
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _until_stopping(scope: Any) -> None:
+    stopping: asyncio.Event | None = scope.get("state", {}).get(STOPPING)
+    await (stopping or asyncio.Event()).wait()
+
+
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await task

@@ -1,0 +1,127 @@
+"""The first API: one POST, one GET, in the words of its own."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from virtflow.api.exchange import JSON_TYPE, Exchange
+from virtflow.api.idempotency import answer, key_of, once
+from virtflow.api.operation import OPERATOR, Desk, Noun
+from virtflow.api.orders import ScheduleIn
+from virtflow.api.query import NoQuery, read_query
+from virtflow.control.orders import Rendered
+from virtflow.model.errors import InvalidRequest, NotFound
+from virtflow.model.names import id_from_text, id_to_text
+from virtflow.model.task import RESULT_WORD, Task, TaskState
+from virtflow.model.views import VmView
+
+schedule = Noun("schedule")
+
+NO_HOST = "No available nodes"
+CANCELLED = "Cancelled"
+
+
+class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of a request."""
+
+    task_id: str
+    message: Literal["Task submitted, check status later."]
+
+
+class ChosenHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The host of a finished task."""
+
+    name: str
+    ip: str
+
+
+class ResultOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of a task. `result` stands beside `completed`; `error`, `reason` and `code` beside `failed`."""
+
+    status: Literal["processing", "completed", "failed"]
+    result: ChosenHost | msgspec.UnsetType = msgspec.UNSET
+    error: str | msgspec.UnsetType = msgspec.UNSET
+    reason: str | msgspec.UnsetType = msgspec.UNSET
+    code: str | msgspec.UnsetType = msgspec.UNSET
+
+
+_encode = msgspec.json.Encoder().encode
+_PROCESSING = _encode(ResultOut(status="processing"))
+
+
+def _submitted(views: Sequence[VmView]) -> Rendered:
+    task_id = id_to_text(views[0].task_id)
+    body = f'{{"task_id":"{task_id}","message":"Task submitted, check status later."}}'
+    return 202, body.encode(), (*JSON_TYPE, ("location", f"/result/{task_id}"))
+
+
+@schedule.post(
+    "/schedule",
+    body=ScheduleIn,
+    answers={202: SubmittedOut},
+    refusals=(409,),
+    example={"requested_cpu": 8, "requested_memory": 16384, "requested_pool": "ai", "dedicated": True},
+    links={"result": {"operationId": "get_result", "parameters": {"task_id": "$response.body#/task_id"}}},
+    is_hot=True,
+)
+async def submit(desk: Desk, exchange: Exchange) -> Rendered:
+    """Ask for a VM, and look for the result later."""
+    exchange.route = "/schedule"
+    if exchange.scope.get("query_string"):
+        read_query(exchange.scope["query_string"], NoQuery)
+    body = await desk.bodies.read(exchange.headers, exchange.receive)
+    exchange.body_taken = True
+    order = await desk.orders.read_schedule(body)
+    key = key_of(exchange, principal=OPERATOR, meaning=order) if b"idempotency-key" in exchange.headers else None
+    async with once(desk.house.answers, key) as before:
+        if before is not None:
+            return before
+        receipt = None if key is None else key.receipt(_submitted)
+        views = await desk.house.vms.create(
+            (order,), together=False, actor=OPERATOR, receipt=receipt, check_pool=False
+        )
+        return answer(receipt, _submitted, views)
+
+
+@schedule.get("/result/{task_id}", answers={200: ResultOut}, is_hot=True)
+async def get_result(desk: Desk, exchange: Exchange) -> Rendered:
+    """Read what became of a task."""
+    exchange.route = "/result/{task_id}"
+    return await _result(desk, exchange)
+
+
+@schedule.get("/schedule/{task_id}", answers={200: ResultOut}, is_hot=True, id="get_schedule")
+async def get_schedule(desk: Desk, exchange: Exchange) -> Rendered:
+    """Read what became of a task, at its older address."""
+    exchange.route = "/schedule/{task_id}"
+    return await _result(desk, exchange)
+
+
+async def _result(desk: Desk, exchange: Exchange) -> Rendered:
+    if exchange.scope.get("query_string"):
+        read_query(exchange.scope["query_string"], NoQuery)
+    task_id = exchange.path.rpartition("/")[2]
+    try:
+        task = await desk.house.tasks.result(id_from_text(task_id))
+    except InvalidRequest:
+        task = None  # what can be no id is the id of no task
+    if task is None:
+        raise NotFound("Task ID not found", code="task_not_found", remedy="check the id that POST /schedule answered")
+    return 200, _result_json(task), JSON_TYPE
+
+
+def _result_json(task: Task) -> bytes:
+    word = RESULT_WORD[task.state]
+    if word == "processing":
+        return _PROCESSING
+    if word == "completed":
+        return _encode(ResultOut(status="completed", result=ChosenHost(name=task.host or "", ip=task.address or "")))
+    return _encode(
+        ResultOut(
+            status="failed",
+            error=CANCELLED if task.state is TaskState.CANCELLED else NO_HOST,
+            reason=task.reason or "",
+            code=task.code or "insufficient_resources",
+        )
+    )

@@ -1,0 +1,316 @@
+"""VMs: ordering, reading, deleting."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from virtflow.api.exchange import JSON_TYPE, Exchange
+from virtflow.api.explanations import ExplanationOut, View, explanation_out
+from virtflow.api.idempotency import answer, key_of, once
+from virtflow.api.operation import OPERATOR, Call, Desk, Noun, nothing, ok
+from virtflow.api.orders import VmBatchIn, VmIn
+from virtflow.api.pages import Paged, cursor_key, cut
+from virtflow.api.query import NoQuery, given, read_query
+from virtflow.api.rules import BULK, Name, PoolName, TaskId
+from virtflow.api.times import time_or_none, time_text
+from virtflow.api.versions import etag
+from virtflow.control.orders import Rendered, VmOrder
+from virtflow.model.errors import NotFound
+from virtflow.model.instance import Status
+from virtflow.model.names import TASK_ID, id_to_text, is_name
+from virtflow.model.shape import Dedicated, Shape
+from virtflow.model.views import DeletedMany, VmView
+from virtflow.store.contract import InstanceFilter
+
+vms = Noun("vms")
+
+StatusWord = Literal["pending", "running", "failed", "unknown"]
+
+
+class ConditionOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is so, or is not."""
+
+    type: Literal["scheduled"]
+    state: bool
+
+
+class VmOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM."""
+
+    name: str
+    id: str
+    task_id: str
+    status: StatusWord
+    conditions: list[ConditionOut]
+    host: str | None
+    address: str | None
+    pool: str
+    resources: dict[str, int]
+    dedicated: Dedicated
+    labels: dict[str, str]
+    zone: str
+    strategy: str
+    weights: dict[str, float]
+    generation: int
+    version: int
+    created_at: str
+    placed_at: str | None
+
+
+class VmDetail(VmOut, frozen=True, kw_only=True):
+    """A VM, and why it waits."""
+
+    #: null when placed
+    explanation: ExplanationOut | None
+
+
+class VmsOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Some VMs, in the order of the request."""
+
+    items: list[VmOut]
+
+
+class VmPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of VMs, in the order of their ids, which is about the order of their making."""
+
+    items: list[VmOut]
+    next: str | None
+
+
+class VmQuery(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which VMs."""
+
+    pool: PoolName | UnsetType = UNSET
+    host: Name | UnsetType = UNSET
+    status: StatusWord | UnsetType = UNSET
+    placed: Annotated[bool, Meta(description="true: has a host; false: waits for one")] | UnsetType = UNSET
+    view: Annotated[View, Meta(description="default: operator")] | UnsetType = UNSET
+
+
+class ViewQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For whom."""
+
+    view: Annotated[View, Meta(description="default: operator")] | UnsetType = UNSET
+
+
+class NamesIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names or ids of VMs."""
+
+    names: Annotated[list[TaskId], BULK]
+
+
+class DeletedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How many were there, and which were not."""
+
+    deleted: int
+    absent: list[str]
+
+
+# ── what is answered ──────────────────────────────────────────────────────────────────────────────
+
+_encode = msgspec.json.Encoder().encode
+_STATUS = {status: f'"status":"{status.word}"' for status in Status}
+_SCHEDULED = {
+    is_so: f'"conditions":[{{"type":"scheduled","state":{"true" if is_so else "false"}}}]' for is_so in (False, True)
+}
+
+
+class _Pieces:
+    """The pieces that VMs of one answer share, each written once: written one by one, a thousand VMs take a
+    millisecond more. What is put together here is `VmOut` in JSON; a test compares the two."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, str] = {}
+        self._hosts: dict[str | None, str] = {}
+        self._times: dict[int | None, str] = {}
+
+    def text(self, view: VmView) -> str:
+        vm = view.instance
+        key = vm.id
+        if len(key) == 16:
+            digits = key.hex()
+            id_text = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+            name = vm.given_name or f"vm-{digits}"
+        else:
+            id_text, name = vm.id_text, vm.name
+        task_id = id_text if view.task_id == key else id_to_text(view.task_id)
+        shape = self._shapes.get(id(view.shape)) or self._shape(view.shape)
+        host = self._hosts.get(vm.host) or self._host(vm.host, vm.address)
+        created = self._times.get(vm.created_ms) or self._time(vm.created_ms)
+        placed = self._times.get(vm.placed_ms) or self._time(vm.placed_ms)
+        return (
+            f'{{"name":"{name}","id":"{id_text}","task_id":"{task_id}",{_STATUS[vm.status]},'
+            f"{_SCHEDULED[vm.host is not None]},{host},{shape},"
+            f'"generation":{vm.generation},"version":{vm.version},"created_at":{created},"placed_at":{placed}}}'
+        )
+
+    def _shape(self, shape: Shape) -> str:
+        fields = {
+            "pool": shape.pool,
+            "resources": shape.resources,
+            "dedicated": shape.dedicated,
+            "labels": dict(shape.labels),
+            "zone": shape.zone,
+            "strategy": shape.strategy,
+            "weights": dict(shape.weights),
+        }
+        # by address: the shapes of one answer live as long as the answer is written
+        text = self._shapes[id(shape)] = _encode(fields).decode()[1:-1]
+        return text
+
+    def _host(self, host: str | None, address: str | None) -> str:
+        text = self._hosts[host] = _encode({"host": host, "address": address}).decode()[1:-1]
+        return text
+
+    def _time(self, ms: int | None) -> str:
+        text = self._times[ms] = "null" if ms is None else f'"{time_text(ms)}"'
+        return text
+
+
+def vm_json(view: VmView) -> bytes:
+    return _Pieces().text(view).encode()
+
+
+def vms_json(views: Sequence[VmView], tail: str = "") -> bytes:
+    text = _Pieces().text
+    return f'{{"items":[{",".join([text(view) for view in views])}]{tail}}}'.encode()
+
+
+def vm_detail(view: VmView, *, audience: object) -> VmDetail:
+    vm, shape = view.instance, view.shape
+    return VmDetail(
+        name=vm.name,
+        id=vm.id_text,
+        task_id=id_to_text(view.task_id),
+        status=vm.status.word,  # type: ignore[arg-type]
+        conditions=[ConditionOut(type="scheduled", state=vm.host is not None)],
+        host=vm.host,
+        address=vm.address,
+        pool=shape.pool,
+        resources=shape.resources,
+        dedicated=shape.dedicated,
+        labels=dict(shape.labels),
+        zone=shape.zone,
+        strategy=shape.strategy,
+        weights=dict(shape.weights),
+        generation=vm.generation,
+        version=vm.version,
+        created_at=time_text(vm.created_ms),
+        placed_at=time_or_none(vm.placed_ms),
+        explanation=explanation_out(view.explanation, view=audience),
+    )
+
+
+def _accepted(views: Sequence[VmView]) -> Rendered:
+    view = views[0]
+    location = ("location", f"/v1/vms/{view.instance.name}")
+    return 202, vm_json(view), (*JSON_TYPE, location, etag(view.instance.version))
+
+
+def _accepted_all(views: Sequence[VmView]) -> Rendered:
+    return 202, vms_json(views), JSON_TYPE
+
+
+# ── the calls, the hot ones first ─────────────────────────────────────────────────────────────────
+
+EXAMPLE = {"name": "web-1", "resources": {"cpu": 2000, "memory": 4096}, "pool": "ai"}
+_TO_TASK = {"task": {"operationId": "get_task", "parameters": {"task_id": "$response.body#/task_id"}}}
+_TO_VM = {"vm": {"operationId": "get_vm", "parameters": {"name": "$response.body#/name"}}}
+
+
+@vms.post(
+    "/v1/vms", body=VmIn, answers={202: VmOut}, refusals=(409,), example=EXAMPLE, links={**_TO_TASK, **_TO_VM}, is_hot=True
+)
+async def create_vm(desk: Desk, exchange: Exchange) -> Rendered:
+    """Ask for a VM. The answer comes when the request is safe on disk; often the VM has its host by then."""
+    exchange.route = "/v1/vms"
+    order = await desk.orders.read_one(await _body(desk, exchange))
+    return await _create(desk, exchange, (order,), together=False, meaning=order)
+
+
+@vms.post(
+    "/v1/vms/batch",
+    body=VmBatchIn,
+    answers={202: VmsOut},
+    refusals=(409,),
+    example={"items": [EXAMPLE, {"resources": {"cpu": 500, "memory": 1024}}]},
+    is_hot=True,
+)
+async def create_vms(desk: Desk, exchange: Exchange) -> Rendered:
+    """Ask for many VMs, each for itself or all together."""
+    exchange.route = "/v1/vms/batch"
+    orders, together = await desk.orders.read_many(await _body(desk, exchange))
+    return await _create(desk, exchange, orders, together=together, meaning=(together, orders))
+
+
+async def _body(desk: Desk, exchange: Exchange) -> bytes:
+    if exchange.scope.get("query_string"):
+        read_query(exchange.scope["query_string"], NoQuery)
+    body = await desk.bodies.read(exchange.headers, exchange.receive)
+    exchange.body_taken = True
+    return body
+
+
+async def _create(
+    desk: Desk, exchange: Exchange, orders: Sequence[VmOrder], *, together: bool, meaning: object
+) -> Rendered:
+    render = _accepted if isinstance(meaning, VmOrder) else _accepted_all
+    if b"idempotency-key" not in exchange.headers:
+        return render(await desk.house.vms.create(orders, together=together, actor=OPERATOR, receipt=None))
+    key = key_of(exchange, principal=OPERATOR, meaning=meaning)
+    async with once(desk.house.answers, key) as before:
+        if before is not None:
+            return before
+        receipt = None if key is None else key.receipt(render)
+        views = await desk.house.vms.create(orders, together=together, actor=OPERATOR, receipt=receipt)
+        return answer(receipt, render, views)
+
+
+@vms.get("/v1/vms", query=VmQuery, answers={200: VmPage})
+async def list_vms(call: Call[None, VmQuery]) -> Rendered:
+    """List VMs."""
+    query = call.query
+    where = InstanceFilter(
+        pool=given(query.pool),
+        host=given(query.host),
+        status=Status[query.status.upper()] if query.status else None,
+        placed=given(query.placed),
+    )
+    views = await call.house.vms.list(where, after=cursor_key("v", query), limit=query.count + 1)
+    page, following = cut(views, query.count, "v", lambda view: view.instance.id)
+    return 200, vms_json(page, f',"next":{_encode(following).decode()}'), JSON_TYPE
+
+
+@vms.get("/v1/vms/{name}", query=ViewQuery, answers={200: VmDetail})
+async def get_vm(call: Call[None, ViewQuery]) -> Rendered:
+    """Read a VM, by name or id. One that waits says why."""
+    view = await call.house.vms.get(_name(call))
+    return ok(vm_detail(view, audience=call.query.view), etag(view.instance.version))
+
+
+def _name(call: Call[None, ViewQuery] | Call[None, NoQuery]) -> str:
+    """A name or an id. What is neither is not asked of the database."""
+    name = call.path["name"]
+    if not is_name(name) and TASK_ID.fullmatch(name) is None:
+        raise NotFound("no VM is called that", code="vm_not_found", remedy="name it by its name or its id")
+    return name
+
+
+@vms.delete("/v1/vms/{name}", answers={204: None}, refusals=(409,))
+async def delete_vm(call: Call[None, NoQuery]) -> Rendered:
+    """Delete a VM and give its room back. Deleting what was deleted before is fine."""
+    await call.house.vms.delete(_name(call), expected_version=await call.version(), actor=call.actor)
+    return nothing()
+
+
+@vms.post("/v1/vms/batch-delete", body=NamesIn, answers={200: DeletedOut}, refusals=(409,), example={"names": ["web-1"]})
+async def delete_vms(call: Call[NamesIn, NoQuery]) -> Rendered:
+    """Delete many VMs, by name or id."""
+    receipt = call.receipt(_deleted)
+    return answer(receipt, _deleted, await call.house.vms.delete_many(call.body.names, actor=call.actor, receipt=receipt))
+
+
+def _deleted(result: DeletedMany) -> Rendered:
+    return ok(DeletedOut(deleted=result.deleted, absent=result.absent))

@@ -1,0 +1,152 @@
+"""What the database refuses is taken out of the round, the rest becomes true, and nothing is left half done."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.control.conftest import config, host, order, wish
+from tests.control.test_schedule import create, register
+
+from virtflow.control.fsck import fsck
+from virtflow.main import Service, build
+from virtflow.model.errors import Conflict, Fenced, OutcomeUnknown, Unavailable
+from virtflow.model.task import TaskState
+from virtflow.store.contract import RoomChange, Store, Transaction
+from virtflow.store.open import open_store
+from virtflow.testing.failpoints import FailingStore, Failpoints
+
+
+async def take_behind_the_mirror(service: Service, name: str, cores: int) -> None:
+    """What a second scheduler would do: the room goes without this process knowing."""
+    row = await service.house.hosts.get(name)
+    async with service.store.transaction() as tx:
+        assert not await tx.take_room([RoomChange(row.id, {"cpu": cores * 1000}, 1)])
+
+
+async def test_the_guard_in_the_write_stops_what_the_mirror_would_allow(service: Service) -> None:
+    await register(service, host("bm-1", cores=4), host("bm-2", cores=4))
+    await take_behind_the_mirror(service, "bm-1", 4)
+    views = await create(service, *(order(f"vm-{n}") for n in range(6)))
+    assert {view.instance.host for view in views} == {"bm-2", None}
+    assert (await service.house.hosts.get("bm-1")).used["cpu"] == 4000
+    async with asyncio.timeout(5):  # with fresh data one of the others finds the room that is left
+        while (await service.house.hosts.get("bm-2")).used["cpu"] < 4000:
+            await asyncio.sleep(0.01)
+    assert (await service.house.hosts.get("bm-1")).used["cpu"] == 4000
+    waiting = [n for n in range(6) if (await service.house.vms.get(f"vm-{n}")).instance.host is None]
+    assert len(waiting) == 2
+
+
+async def test_a_gang_is_held_back_whole_when_one_of_its_hosts_refuses(service: Service) -> None:
+    await register(service, host("bm-1", cores=2), host("bm-2", cores=2))
+    await take_behind_the_mirror(service, "bm-1", 2)
+    views = await create(service, *(order(f"gang-{n}") for n in range(4)), together=True)
+    assert [view.instance.host for view in views] == [None] * 4
+    assert (await service.house.hosts.get("bm-2")).used.get("cpu", 0) == 0
+
+
+async def test_a_stale_leader_writes_nothing(service: Service) -> None:
+    await register(service, host("bm-1"))
+    async with service.store.transaction() as tx:
+        await tx.take_fence()
+    with pytest.raises(Fenced):
+        await create(service, order("late"))
+    assert await service.store.instance_by_name("late") is None
+    assert not (await service.house.health.check()).ok
+
+
+async def test_a_task_cancelled_between_decision_and_commit_takes_no_room(service: Service) -> None:
+    await register(service, host("bm-1", cores=1))
+    await create(service, order("holder"))
+    view = (await create(service, order("unlucky")))[0]
+    async with service.scheduler.hold_still():
+        await service.house.vms.delete("holder", expected_version=None, actor="test")
+        await service.house.tasks.cancel(view.task_id, expected_version=None, actor="test")
+    await asyncio.sleep(0.05)
+    assert (await service.house.tasks.get(view.task_id)).task.state is TaskState.CANCELLED
+    assert (await create(service, order("lucky")))[0].instance.host == "bm-1"
+
+
+@pytest.mark.parametrize("point", ["tx.begin", "tx.take_room", "tx.add_tasks", "tx.append_events", "tx.before_commit"])
+async def test_a_failing_step_writes_nothing_and_gives_the_room_back(tmp_path: Path, point: str) -> None:
+    plain = open_store(f"sqlite:///{tmp_path}/virtflow.db")
+    store = FailingStore(plain, Failpoints.parse(f"{point}=raise@4"))
+    service = build(config(tmp_path / "virtflow.db"), store=store, inventories=[])  # type: ignore[arg-type]
+    async with service.running():
+        await register(service, host("bm-1", cores=50))
+        results = await asyncio.gather(*(_one_by_one(service) for _ in range(1)))
+        refused = [result for result in results[0] if isinstance(result, Unavailable)]
+        assert len(refused) == 1
+        row = await service.house.hosts.get("bm-1")
+        assert row.used["cpu"] == row.instances * 1000 == 9000
+        assert (await fsck(store)).violations == []  # type: ignore[arg-type]
+
+
+async def _one_by_one(service: Service) -> list[object]:
+    results: list[object] = []
+    for _ in range(10):
+        try:
+            results.append(await create(service, order()))
+        except Unavailable as error:
+            results.append(error)
+    return results
+
+
+class AnswerLost:
+    """A store whose next commits happen, but whose answer never arrives."""
+
+    def __init__(self, store: Store, *, committed: bool) -> None:
+        self._store = store
+        self._committed = committed
+        self.losing = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        losing = self.losing > 0
+        self.losing -= 1
+        try:
+            async with self._store.transaction() as tx:
+                yield tx
+                if losing and not self._committed:
+                    raise OutcomeUnknown("lost before the commit")
+        finally:
+            pass
+        if losing:
+            raise OutcomeUnknown("lost after the commit")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_lost_answer_to_commit_is_looked_up_not_guessed(tmp_path: Path, committed: bool) -> None:
+    store = AnswerLost(open_store(f"sqlite:///{tmp_path}/virtflow.db"), committed=committed)
+    service = build(config(tmp_path / "virtflow.db"), store=store, inventories=[])  # type: ignore[arg-type]
+    async with service.running():
+        await register(service, host("bm-1"))
+        store.losing = 1
+        view = (await create(service, order("web-1")))[0]
+        assert view.instance.host == "bm-1"
+        assert (await service.house.hosts.get("bm-1")).instances == 1
+        assert (await fsck(store)).violations == []  # type: ignore[arg-type]
+
+
+async def test_a_client_id_in_use_fails_that_request_alone(service: Service) -> None:
+    await register(service, host("bm-1"))
+    await create(service, order(task_id="batch-7"))
+    results = await asyncio.gather(
+        create(service, order(task_id="batch-7")), create(service, order()), return_exceptions=True
+    )
+    assert isinstance(results[0], Conflict)
+    assert isinstance(results[1], list)
+
+
+async def test_wishes_of_any_size_leave_a_ledger_that_adds_up(service: Service) -> None:
+    await register(service, *(host(f"bm-{n}", cores=7) for n in range(5)))
+    for cores in (1, 2, 3, 4, 5):
+        await create(service, *(order(want=wish(cores=cores)) for _ in range(3)))
+    report = await fsck(service.store)
+    assert report.violations == []
+    assert (report.hosts, report.tasks, report.instances) == (5, 15, 15)
