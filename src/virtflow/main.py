@@ -16,7 +16,8 @@ import msgspec
 import structlog
 import yaml
 
-from virtflow.config import Config, load_config, make_data_folder, show_config
+from virtflow import __version__
+from virtflow.config import Config, is_loopback, load_config, make_data_folder, show_config
 from virtflow.control.answers import Answers
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer
@@ -45,6 +46,7 @@ from virtflow.inventory.file import FileInventory
 from virtflow.inventory.http import HttpInventory
 from virtflow.model.clock import Clock
 from virtflow.model.errors import VirtflowError
+from virtflow.model.secret import without_secrets
 from virtflow.store.contract import Store
 from virtflow.store.open import open_store
 
@@ -52,6 +54,9 @@ log = structlog.get_logger("virtflow")
 
 T = TypeVar("T")
 App = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
+
+#: on loopback only these names are answered to, so that no web page reaches us through a name of its own
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 EXIT_CONFIGURATION = 78
 #: a loop that fails starts again after so long
@@ -268,14 +273,27 @@ def _serve(config: Config, wrap_store: Callable[[Store], Store], wrap_app: Calla
 async def _serve_until_told(
     config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]
 ) -> int:
-    from virtflow.api.app import ApiSettings, create_app
+    from virtflow.api.app import create_app  # other doors start without it
     from virtflow.api.server import run_server
+    from virtflow.api.settings import ApiSettings
 
     service = build(config, store=wrap_store(open_store(config.database_url.reveal())))
     async with service.running() as house:
-        app = create_app(house, settings=ApiSettings())
-        await run_server(wrap_app(app), host=config.host, port=config.port)
+        settings = ApiSettings(
+            version=__version__,
+            token=config.token if config.token.reveal() else None,
+            allowed_hosts=_LOOPBACK_NAMES if is_loopback(config.host) else frozenset(),
+            body_bytes_max=config.body_bytes_max,
+            database=without_secrets(config.database_url.reveal()),
+            strategy=config.strategy,
+        )
+        app = wrap_app(create_app(house, settings=settings))
+        await run_server(app, host=config.host, port=config.port, ready=_say_hello)
     return 0
+
+
+def _say_hello(address: str) -> None:
+    log.info("serving", address=address, docs=f"{address}/docs")
 
 
 def fsck(argv: Sequence[str]) -> int:

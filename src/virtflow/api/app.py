@@ -48,16 +48,16 @@ def create_app(house: House, *, settings: ApiSettings) -> Gate:
         streams=Streams(settings),
     )
     posts, gets = _hot_routes(desk)
-    return Gate(
-        _behind(desk), posts=posts, gets=gets, settings=settings, observe=house.metrics.observe_request
-    )
+    return Gate(_behind(desk), posts=posts, gets=gets, settings=settings, observe=house.metrics.observe_request)
 
 
 def _hot_routes(desk: Desk) -> tuple[dict[str, Hot], dict[str, Hot]]:
     """By whole path for what is posted, by folder for what is read."""
     hot = [operation for operation in OPERATIONS if operation.is_hot]
-    posts = {one.path: functools.partial(one.do, desk) for one in hot if one.method == "POST"}
-    gets = {one.path.split("/")[1]: functools.partial(one.do, desk) for one in hot if one.method == "GET"}
+    posts: dict[str, Hot] = {one.path: functools.partial(one.do, desk) for one in hot if one.method == "POST"}
+    gets: dict[str, Hot] = {
+        one.path.split("/")[1]: functools.partial(one.do, desk) for one in hot if one.method == "GET"
+    }
     return posts, gets
 
 

@@ -43,8 +43,7 @@ class Bodies:
             raise BadHeader("Content-Length must be a number")
         if declared is not None and int(declared) > self._bytes_max:
             raise self._too_large()
-        reader = asyncio.current_task()
-        assert reader is not None
+        reader: Any = asyncio.current_task()
         self._start_clock(reader)
         try:
             message = await receive()

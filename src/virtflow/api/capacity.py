@@ -29,10 +29,15 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     memory: Annotated[Amount, Meta(description="MiB")] | UnsetType = UNSET
     disk: Annotated[Amount, Meta(description="GiB")] | UnsetType = UNSET
     gpu: Amount | UnsetType = UNSET
-    resource: Annotated[list[str], Meta(max_length=CUSTOM_DIMENSIONS_MAX + 1, description="name=amount, may be repeated")] | UnsetType = UNSET
+    resource: (
+        Annotated[list[str], Meta(max_length=CUSTOM_DIMENSIONS_MAX + 1, description="name=amount, may be repeated")]
+        | UnsetType
+    ) = UNSET
     pool: Annotated[PoolName, Meta(description="default: every pool")] | UnsetType = UNSET
     dedicated: Literal["required", "allowed", "forbidden", "true", "false"] | UnsetType = UNSET
-    label: Annotated[list[str], Meta(max_length=LABELS_MAX, description="key=value, may be repeated")] | UnsetType = UNSET
+    label: Annotated[list[str], Meta(max_length=LABELS_MAX, description="key=value, may be repeated")] | UnsetType = (
+        UNSET
+    )
     zone: Text | UnsetType = UNSET
 
 

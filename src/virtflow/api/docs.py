@@ -39,10 +39,14 @@ _PAGE = b"""<!DOCTYPE html>
 
 
 def page() -> Rendered:
-    return 200, _PAGE, (
-        ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", POLICY),
-        ("referrer-policy", "no-referrer"),
+    return (
+        200,
+        _PAGE,
+        (
+            ("content-type", "text/html; charset=utf-8"),
+            ("content-security-policy", POLICY),
+            ("referrer-policy", "no-referrer"),
+        ),
     )
 
 

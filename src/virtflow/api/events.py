@@ -27,6 +27,7 @@ from virtflow.store.contract import EventFilter
 events = Noun("events")
 
 SEQ_MAX = 2**53
+TYPES = tuple(one.value for one in EventType)
 #: where the server leaves an event that is set when it stops
 STOPPING = "virtflow.stopping"
 EVENT_STREAM = "text/event-stream"
@@ -35,7 +36,8 @@ WRITE_S_MAX = 30.0
 
 Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
 TypeFilter = Annotated[
-    list[str], Meta(max_length=len(EventType), description="a type, or the beginning of several: task. (may be repeated)")
+    list[str],
+    Meta(max_length=len(EventType), description="a type, or the beginning of several: task. (may be repeated)"),
 ]
 
 
@@ -121,8 +123,8 @@ def event_out(event: Event) -> EventOut:
 def _where(query: _Which) -> EventFilter:
     findings = Findings()
     for text in query.type or []:
-        if text not in EventType and not (text.endswith(".") and any(one.startswith(text) for one in EventType)):
-            findings.add("?type", f"no event is called {text[:40]}", f"known: {', '.join(EventType)}")
+        if text not in TYPES and not (text.endswith(".") and any(one.startswith(text) for one in TYPES)):
+            findings.add("?type", f"no event is called {text[:40]}", f"known: {', '.join(TYPES)}")
     if query.kind and query.kind not in ("host", "pool", "task", "vm"):
         findings.add("?kind", "must be host, pool, task or vm")
     if query.id and LABEL_KEY.fullmatch(query.id.replace(":", "-")) is None:
@@ -136,9 +138,7 @@ def _where(query: _Which) -> EventFilter:
 async def list_events(call: Call[None, EventQuery]) -> Rendered:
     """Read a piece of the log."""
     query = call.query
-    page = await call.house.events.read(
-        _where(query), after=query.after or 0, limit=query.limit or PAGE_ITEMS_DEFAULT
-    )
+    page = await call.house.events.read(_where(query), after=query.after or 0, limit=query.limit or PAGE_ITEMS_DEFAULT)
     return ok(
         EventPageOut(
             items=[event_out(event) for event in page.items],

@@ -43,9 +43,8 @@ def explanation_out(explanation: Explanation | None, *, view: object) -> Explana
         kind=shown.kind,
         hosts_considered=shown.hosts_considered,
         filters=list(shown.filters),
-        nearest=nearest
-        and NearestOut(
-            host=nearest.host, short=nearest.short, refused_by=list(nearest.refused_by), text=nearest.text
-        ),
+        nearest=None
+        if nearest is None
+        else NearestOut(host=nearest.host, short=nearest.short, refused_by=list(nearest.refused_by), text=nearest.text),
         changes=list(shown.changes),
     )

@@ -113,8 +113,6 @@ class Gate:
 
     async def _refuse_early(self, exchange: Exchange, rendered: Rendered) -> None:
         """The answer while the body is still coming: whole, then the rest is thrown away, then the line is cut."""
-        status, body, headers = rendered
-        exchange.status = status
         send = exchange.send
 
         async def send_open(message: Message) -> None:

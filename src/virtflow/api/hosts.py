@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from virtflow.api.exchange import JSON_TYPE
+from virtflow.api.idempotency import answer
 from virtflow.api.inventory import InventoryOut, inventories_out
 from virtflow.api.operation import Call, Noun, encode, nothing, ok
 from virtflow.api.pages import Paged, bad_cursor, cursor_key, cut
@@ -26,8 +28,6 @@ from virtflow.api.rules import (
     Text,
     text_rule,
 )
-from virtflow.api.exchange import JSON_TYPE
-from virtflow.api.idempotency import answer
 from virtflow.api.strict import Findings, refusal, take
 from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
@@ -80,17 +80,17 @@ class HostPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A JSON merge patch (RFC 7396): what is not named stays, null takes away."""
 
     name: Name | UnsetType = UNSET
-    pool: PoolName | None | UnsetType = UNSET
-    address: Address | None | UnsetType = UNSET
-    capacity: _AmountsPatch | None | UnsetType = UNSET
-    overcommit: dict[Name, Ratio | None] | None | UnsetType = UNSET
-    reserved: _AmountsPatch | None | UnsetType = UNSET
-    labels: dict[LabelKey, LabelValue | None] | None | UnsetType = UNSET
-    zone: Text | None | UnsetType = UNSET
-    rack: Text | None | UnsetType = UNSET
-    model: Text | None | UnsetType = UNSET
-    dedicated: bool | None | UnsetType = UNSET
-    max_vms: Amount | None | UnsetType = UNSET
+    pool: PoolName | UnsetType | None = UNSET
+    address: Address | UnsetType | None = UNSET
+    capacity: _AmountsPatch | UnsetType | None = UNSET
+    overcommit: dict[Name, Ratio | None] | UnsetType | None = UNSET
+    reserved: _AmountsPatch | UnsetType | None = UNSET
+    labels: dict[LabelKey, LabelValue | None] | UnsetType | None = UNSET
+    zone: Text | UnsetType | None = UNSET
+    rack: Text | UnsetType | None = UNSET
+    model: Text | UnsetType | None = UNSET
+    dedicated: bool | UnsetType | None = UNSET
+    max_vms: Amount | UnsetType | None = UNSET
 
 
 class HostOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,7 +144,9 @@ class HostQuery(Paged, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     pool: PoolName | UnsetType = UNSET
     zone: Text | UnsetType = UNSET
-    label: Annotated[list[str], Meta(max_length=LABELS_MAX, description="key=value, may be repeated")] | UnsetType = UNSET
+    label: Annotated[list[str], Meta(max_length=LABELS_MAX, description="key=value, may be repeated")] | UnsetType = (
+        UNSET
+    )
     cordoned: bool | UnsetType = UNSET
     missing: bool | UnsetType = UNSET
     source: Literal["api", "file", "http", "simulated"] | UnsetType = UNSET
@@ -266,11 +268,11 @@ def _created(host: Host) -> Rendered:
     return ok(host_out(host), etag(host.version), ("location", f"/v1/hosts/{host.name}"), status=201)
 
 
-def _created_first(rows: Sequence[Host]) -> Rendered:
+def _created_first(rows: list[Host]) -> Rendered:
     return _created(rows[0])
 
 
-def _created_all(rows: Sequence[Host]) -> Rendered:
+def _created_all(rows: list[Host]) -> Rendered:
     return 201, encode(HostsOut(items=[host_out(host) for host in rows])), JSON_TYPE
 
 

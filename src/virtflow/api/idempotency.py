@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import hashlib
 from collections.abc import AsyncIterator, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -71,7 +71,7 @@ async def once(answers: Answers, key: Key | None) -> AsyncIterator[Rendered | No
         yield None if known is None else (known.status, known.body, (*known.headers, ("idempotency-replayed", "true")))
 
 
-def answer(receipt: Receipt[T] | None, render: Callable[[T], Rendered], result: T) -> Rendered:
+def answer(receipt: Receipt[Any] | None, render: Callable[[Any], Rendered], result: object) -> Rendered:
     """What was stored with the result, if anything was; else the result as it is."""
     if receipt is not None and isinstance(receipt.render, Remembered) and receipt.render.rendered is not None:
         return receipt.render.rendered

@@ -1,4 +1,4 @@
-"""The OpenAPI document: each operation in its own words, every schema from the types that are really read and written."""
+"""The OpenAPI document: each operation in its own words, every schema from the types that are really used."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ DESCRIPTION = """
 Decides where virtual machines run on a fleet of bare-metal hosts, writes the decision down, and keeps it true.
 
 * Errors are problem documents (RFC 9457): test `code`, show `detail` and `remedy`.
-* Bodies are strict JSON: unknown fields, doubled keys, strings for numbers are refused, all at once, each with its place.
+* Bodies are strict JSON: unknown fields, doubled keys, strings for numbers are refused, all at once, with their place.
 * Every POST that writes takes an `Idempotency-Key`; what has a version answers it as `ETag` and obeys `If-Match`.
-* Any request may also be refused with 400 (not HTTP), 405 (another method), 421 (another host) or 431 (headers too large).
+* Any request may also be refused with 400 (not HTTP), 405 (other method), 421 (other host) or 431 (headers too large).
 """
 TAGS = {
     "schedule": "The first API: ask, and look for the result later.",

@@ -32,7 +32,8 @@ D = TypeVar("D", bound=Callable[..., Awaitable[Any]])
 #: there is one kind of caller so far: whoever reaches us or holds the token may do everything
 OPERATOR = "operator"
 
-encode = msgspec.json.Encoder().encode
+#: keys of objects in order, so that the same thing always looks the same
+encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +203,8 @@ def add_route(router: APIRouter, operation: Operation, desk: Desk, document: Map
 
 async def _run(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Rendered | Stream:
     if operation.is_hot:
-        return await operation.do(desk, exchange)
+        rendered: Rendered = await operation.do(desk, exchange)
+        return rendered
     call = await _read(operation, desk, exchange, path)
     async with once(desk.house.answers, call.key) as before:
         return before or await operation.do(call)
@@ -245,5 +247,3 @@ def ok(content: object, *headers: tuple[str, str], status: int = 200) -> Rendere
 
 def nothing() -> Rendered:
     return 204, b"", ()
-
-

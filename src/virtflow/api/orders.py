@@ -45,7 +45,7 @@ SHAPES_MAX = 16_384
 CORES_MAX = AMOUNT_MAX // 1000
 DedicatedIn = Annotated[bool | Dedicated, Meta(description="true means required, false means allowed")]
 When = Literal["fail", "wait"]
-_DEDICATED = {
+_DEDICATED: dict[object, Dedicated] = {
     True: Dedicated.REQUIRED,
     False: Dedicated.ALLOWED,
     UNSET: Dedicated.ALLOWED,
@@ -89,7 +89,9 @@ class ScheduleIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requested_memory: Annotated[MiB, Meta(description="MiB")]
     requested_pool: Annotated[PoolName, Meta(description='"" is a pool of its own')]
     dedicated: DedicatedIn
-    task_id: Annotated[TaskId, Meta(description="of your own choice; the same again is the same task")] | UnsetType = UNSET
+    task_id: Annotated[TaskId, Meta(description="of your own choice; the same again is the same task")] | UnsetType = (
+        UNSET
+    )
     requested_disk: Annotated[Amount, Meta(description="GiB")] | UnsetType = UNSET
     requested_gpu: Amount | UnsetType = UNSET
     labels: Annotated[Labels, Meta(description="labels that the host must carry")] | UnsetType = UNSET

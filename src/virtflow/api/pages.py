@@ -20,7 +20,9 @@ _KEY_BYTES_MAX = 80
 class Paged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every list takes."""
 
-    limit: Annotated[int, Meta(ge=1, le=PAGE_ITEMS_MAX, description=f"default: {PAGE_ITEMS_DEFAULT}")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=PAGE_ITEMS_MAX, description=f"default: {PAGE_ITEMS_DEFAULT}")] | UnsetType = (
+        UNSET
+    )
     cursor: Annotated[str, Meta(max_length=200, description="`next` of the page before")] | UnsetType = UNSET
 
     @property

@@ -57,7 +57,8 @@ class ExplainQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How much, and for whom."""
 
     runners_up: (
-        Annotated[int, Meta(ge=0, le=RUNNERS_UP_MAX, description=f"default: {RUNNERS_UP_DEFAULT}, for lists 0")] | UnsetType
+        Annotated[int, Meta(ge=0, le=RUNNERS_UP_MAX, description=f"default: {RUNNERS_UP_DEFAULT}, for lists 0")]
+        | UnsetType
     ) = UNSET
     view: Annotated[View, Meta(description="default: operator")] | UnsetType = UNSET
 
@@ -77,7 +78,7 @@ def preview_out(preview: Preview, *, audience: object) -> PreviewOut:
         placeable=preview.winner is not None,
         strategy=preview.strategy,
         hosts_possible=preview.hosts_possible,
-        winner=preview.winner and _candidate(preview.winner, audience),
+        winner=None if preview.winner is None else _candidate(preview.winner, audience),
         runners_up=[_candidate(one, audience) for one in preview.runners_up],
         explanation=explanation_out(preview.explanation, view=audience),
     )

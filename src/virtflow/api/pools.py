@@ -81,7 +81,9 @@ def _name(call: Call[None, NoQuery]) -> str:
     if name == EMPTY:
         return ""
     if not is_name(name):
-        raise NotFound("no pool is called that", code="no_such_pool", remedy=f"a name is {NAME_RULE}; '-' is the pool ''")
+        raise NotFound(
+            "no pool is called that", code="no_such_pool", remedy=f"a name is {NAME_RULE}; '-' is the pool ''"
+        )
     return name
 
 

@@ -86,5 +86,3 @@ def parameters_of(of: type[Any]) -> list[dict[str, Any]]:
         | ({"style": "form", "explode": True} if one.get("type") == "array" else {})
         for name, one in schema["properties"].items()
     ]
-
-

@@ -83,7 +83,9 @@ def wanted_rule(amounts: Mapping[str, object]) -> str | None:
     return dimensions_rule(amounts)
 
 
-def _whole(pattern: re.Pattern[str] | str, length_max: int, *, or_empty: bool = False, **words: object) -> dict[str, Any]:
+def _whole(
+    pattern: re.Pattern[str] | str, length_max: int, *, or_empty: bool = False, **words: object
+) -> dict[str, Any]:
     text = pattern if isinstance(pattern, str) else pattern.pattern
     return {"pattern": f"^(?:{text})?$" if or_empty else f"^(?:{text})$", "maxLength": length_max, **words}
 
@@ -111,7 +113,9 @@ TaskId = Annotated[
 ]
 StrategyName = Annotated[
     str,
-    Meta(extra={"rule": strategy_rule}, extra_json_schema=_whole(STRATEGY, 63, or_empty=True, examples=["least_loaded"])),
+    Meta(
+        extra={"rule": strategy_rule}, extra_json_schema=_whole(STRATEGY, 63, or_empty=True, examples=["least_loaded"])
+    ),
 ]
 #: format `text`: printable characters (no control, format or direction characters)
 Text = Annotated[str, Meta(extra={"rule": text_rule}, max_length=TEXT_LENGTH_MAX, extra_json_schema={"format": "text"})]

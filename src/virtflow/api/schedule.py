@@ -1,6 +1,5 @@
 """The first API: one POST, one GET, in the words of its own."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -50,7 +49,7 @@ _encode = msgspec.json.Encoder().encode
 _PROCESSING = _encode(ResultOut(status="processing"))
 
 
-def _submitted(views: Sequence[VmView]) -> Rendered:
+def _submitted(views: list[VmView]) -> Rendered:
     task_id = id_to_text(views[0].task_id)
     body = f'{{"task_id":"{task_id}","message":"Task submitted, check status later."}}'
     return 202, body.encode(), (*JSON_TYPE, ("location", f"/result/{task_id}"))
@@ -78,9 +77,7 @@ async def submit(desk: Desk, exchange: Exchange) -> Rendered:
         if before is not None:
             return before
         receipt = None if key is None else key.receipt(_submitted)
-        views = await desk.house.vms.create(
-            (order,), together=False, actor=OPERATOR, receipt=receipt, check_pool=False
-        )
+        views = await desk.house.vms.create((order,), together=False, actor=OPERATOR, receipt=receipt, check_pool=False)
         return answer(receipt, _submitted, views)
 
 

@@ -90,7 +90,12 @@ class Protocol(HttpToolsProtocol):
 
     def _head_is_open(self) -> bool:
         """No request is under way, or the next one has begun and its headers are not complete."""
-        return self.scope is None or "method" not in self.scope or self.cycle is None or self.cycle.response_complete
+        scope, cycle = self._now()
+        return scope is None or "method" not in scope or cycle is None or cycle.response_complete
+
+    def _now(self) -> tuple[Any, Any]:
+        """uvicorn's types do not say that both are None before the first request."""
+        return self.scope, self.cycle
 
     def _start_head_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.patience.header_s_max, self._head_is_late)
@@ -101,7 +106,7 @@ class Protocol(HttpToolsProtocol):
             return
         if self.flow.read_paused:  # it is us who do not read
             self._start_head_timer()
-        elif self.cycle is not None and not self.cycle.response_complete:
+        elif (cycle := self._now()[1]) is not None and not cycle.response_complete:
             self.transport.abort()  # in the middle of an answer nothing else can be said
         else:
             self._end(_TOO_SLOW)
@@ -253,7 +258,9 @@ def _why_not(host: str, port: int, error: OSError) -> InvalidSetting:
     if error.errno in (errno.EACCES, errno.EPERM):
         return InvalidSetting("VIRTFLOW_PORT", str(port), expected="a port from 1024 on: lower ones are for root")
     if error.errno == errno.EADDRNOTAVAIL:
-        return InvalidSetting("VIRTFLOW_HOST", host, expected="an address of this machine, such as 127.0.0.1 or 0.0.0.0")
+        return InvalidSetting(
+            "VIRTFLOW_HOST", host, expected="an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+        )
     return InvalidSetting("VIRTFLOW_HOST", host, expected=f"an address to listen on ({error.strerror})")
 
 

@@ -122,9 +122,7 @@ def _shown(view: TaskView, audience: object = "operator") -> Rendered:
 async def list_tasks(call: Call[None, TaskQuery]) -> Rendered:
     """List tasks."""
     query = call.query
-    where = TaskFilter(
-        states=tuple(TaskState[word.upper()] for word in query.state or []), pool=given(query.pool)
-    )
+    where = TaskFilter(states=tuple(TaskState[word.upper()] for word in query.state or []), pool=given(query.pool))
     views = await call.house.tasks.list(where, after=cursor_key("t", query), limit=query.count + 1)
     page, following = cut(views, query.count, "t", lambda view: view.task.id)
     return ok(TaskPage(items=[task_out(view, audience=query.view) for view in page], next=following))

@@ -203,13 +203,13 @@ def vm_detail(view: VmView, *, audience: object) -> VmDetail:
     )
 
 
-def _accepted(views: Sequence[VmView]) -> Rendered:
+def _accepted(views: list[VmView]) -> Rendered:
     view = views[0]
     location = ("location", f"/v1/vms/{view.instance.name}")
     return 202, vm_json(view), (*JSON_TYPE, location, etag(view.instance.version))
 
 
-def _accepted_all(views: Sequence[VmView]) -> Rendered:
+def _accepted_all(views: list[VmView]) -> Rendered:
     return 202, vms_json(views), JSON_TYPE
 
 
@@ -221,7 +221,13 @@ _TO_VM = {"vm": {"operationId": "get_vm", "parameters": {"name": "$response.body
 
 
 @vms.post(
-    "/v1/vms", body=VmIn, answers={202: VmOut}, refusals=(409,), example=EXAMPLE, links={**_TO_TASK, **_TO_VM}, is_hot=True
+    "/v1/vms",
+    body=VmIn,
+    answers={202: VmOut},
+    refusals=(409,),
+    example=EXAMPLE,
+    links={**_TO_TASK, **_TO_VM},
+    is_hot=True,
 )
 async def create_vm(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for a VM. The answer comes when the request is safe on disk; often the VM has its host by then."""
@@ -305,11 +311,15 @@ async def delete_vm(call: Call[None, NoQuery]) -> Rendered:
     return nothing()
 
 
-@vms.post("/v1/vms/batch-delete", body=NamesIn, answers={200: DeletedOut}, refusals=(409,), example={"names": ["web-1"]})
+@vms.post(
+    "/v1/vms/batch-delete", body=NamesIn, answers={200: DeletedOut}, refusals=(409,), example={"names": ["web-1"]}
+)
 async def delete_vms(call: Call[NamesIn, NoQuery]) -> Rendered:
     """Delete many VMs, by name or id."""
     receipt = call.receipt(_deleted)
-    return answer(receipt, _deleted, await call.house.vms.delete_many(call.body.names, actor=call.actor, receipt=receipt))
+    return answer(
+        receipt, _deleted, await call.house.vms.delete_many(call.body.names, actor=call.actor, receipt=receipt)
+    )
 
 
 def _deleted(result: DeletedMany) -> Rendered:

@@ -5,12 +5,21 @@ looked at. A request that cannot be placed delays and spoils nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
+from virtflow.engine.columns import NOT_THERE
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.placer import Placer
-from virtflow.engine.rankings import rankings_of
+from virtflow.engine.rankings import Rankings, rankings_of
 from virtflow.model.plan import Placement, Plan, Rejection, Request
+
+if TYPE_CHECKING:
+    from virtflow.engine.twin import Twin
+
+#: Fewer requests than that are placed faster without the compiled twin.
+COMPILED_MIN: Final = 16
 
 Outcome = Placement | Rejection
 #: pool -> name of the host that round robin chose last there
@@ -21,8 +30,7 @@ NO_CURSORS: Cursors = MappingProxyType({})
 def decide(fleet: Fleet, requests: Sequence[Request], *, cursors: Cursors = NO_CURSORS) -> Plan:
     """An outcome for each request, in order. What is placed is taken from `fleet`; cursors that moved are named."""
     round_ = _Round(fleet, cursors)
-    for run in runs(requests):
-        round_.place(run)
+    round_.place_all(requests)
     moved = {pool: name for pool, name in round_.cursors.items() if cursors.get(pool) != name}
     return Plan(tuple(round_.outcomes), tuple(sorted(moved.items())))
 
@@ -52,8 +60,23 @@ class _Round:
         self.cursors = dict(cursors)
         self.outcomes: list[Outcome] = []
 
-    def place(self, run: Sequence[Request]) -> None:
-        self.outcomes += self._place_gang(run) if run[0].gang is not None else self._place_run(run)
+    def place_all(self, requests: Sequence[Request]) -> None:
+        twin = _twin(self.fleet, self.rankings) if len(requests) >= COMPILED_MIN else None
+        if twin is None:
+            self._place_runs(requests)
+            return
+        numbers = twin.numbers({id(request.shape): request.shape for request in requests}.values())
+        for number_known, stretch in groupby(requests, lambda one: one.gang is None and numbers[id(one.shape)] >= 0):
+            if number_known:
+                some = list(stretch)
+                rows, scores = twin.place([numbers[id(request.shape)] for request in some])
+                self.outcomes += self._outcomes(some, rows, scores)
+            else:
+                self._place_runs(list(stretch))
+
+    def _place_runs(self, requests: Sequence[Request]) -> None:
+        for run in runs(requests):
+            self.outcomes += self._place_gang(run) if run[0].gang is not None else self._place_run(run)
 
     def _place_run(self, run: Sequence[Request]) -> list[Outcome]:
         placer = self.rankings.of(run[0].shape)
@@ -65,7 +88,7 @@ class _Round:
     def _outcomes(self, run: Sequence[Request], rows: Sequence[int], scores: Sequence[float]) -> list[Outcome]:
         names, ids = self.fleet.names, self.fleet.ids_view
         outcomes: list[Outcome] = [
-            Placement(request, ids[row], names[row], score)
+            Rejection(request) if row == NOT_THERE else Placement(request, ids[row], names[row], score)
             for request, row, score in zip(run, rows, scores, strict=False)
         ]
         # What one of them did not find, those of the same shape behind it do not find either.
@@ -91,3 +114,15 @@ class _Round:
     def _give_back(self, placed: Sequence[tuple[Placer, int]]) -> None:
         for placer, row in reversed(placed):
             placer.give(row)
+
+
+def _twin(fleet: Fleet, rankings: Rankings) -> "Twin | None":
+    """The one place that asks whether there is machine code. Without numba everything is decided in Python."""
+    if fleet.compiled is False:
+        return None
+    try:
+        from virtflow.engine.twin import twin_of
+    except ImportError:
+        fleet.compiled = False
+        return None
+    return twin_of(fleet, rankings)

@@ -1,10 +1,11 @@
 """Places instances of one shape: on a ranking it shares with other shapes while that serves, else on its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from virtflow.engine.columns import NOT_THERE
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.ranking import Ranking, Wanted
+from virtflow.engine.scores import Formula
 from virtflow.engine.strategies.strategy import Strategy
 from virtflow.model.plan import Request
 from virtflow.model.shape import Shape
@@ -23,12 +24,21 @@ class Placer:
     more than one. A shape whose best host is too full goes on with a ranking of its own.
     """
 
-    __slots__ = ("_fleet", "_own", "_shared", "_wanted", "shape", "strategy")
+    __slots__ = ("_fleet", "_own", "_shared", "_wanted", "formula", "shape", "sharing", "strategy")
 
     def __init__(
-        self, fleet: Fleet, shape: Shape, strategy: Strategy, *, own: RankingSource, shared: RankingSource | None
+        self,
+        fleet: Fleet,
+        shape: Shape,
+        strategy: Strategy,
+        formula: Formula,
+        *,
+        own: RankingSource,
+        shared: RankingSource | None,
+        sharing: Hashable,
     ) -> None:
-        self.shape, self.strategy = shape, strategy
+        """`sharing`: what shapes with one shared ranking have in common; None for a shape that shares none."""
+        self.shape, self.strategy, self.formula, self.sharing = shape, strategy, formula, sharing
         self._fleet, self._own, self._shared = fleet, own, shared
         self._wanted = Wanted(fleet, shape)
 

@@ -33,7 +33,7 @@ class Rankings:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._limit = max(RANKINGS_MIN, min(RANKINGS_MAX, KEYS_MAX // max(1, len(fleet))))
+        self._limit = rankings_max(fleet)
         self._placers: OrderedDict[Shape, Placer | None] = OrderedDict()
         self._rankings: OrderedDict[Hashable, Ranking] = OrderedDict()
         self._allowed: OrderedDict[Hashable, Allowed] = OrderedDict()
@@ -53,27 +53,27 @@ class Rankings:
         numbers = {name: number for number, name in enumerate(self._fleet.dimensions)}
         scoring = formula(weighted(strategy, weights), shape, numbers)
         own = partial(self._ranking, shape, partial(self._own, shape, strategy, weights, scoring))
-        shared = None
+        sharing = shared = None
         if strategy.choose is None and strategy.score is None and not scoring.lefts:
-            shared_by = _Sharing((scoring, strategy.steps, said_of(shape)))
-            shared = partial(self._ranking, shared_by, partial(self._shared, shape, strategy, scoring))
-        return Placer(self._fleet, shape, strategy, own=own, shared=shared)
+            sharing = _Sharing((scoring, strategy.steps, said_of(shape)))
+            shared = partial(self._ranking, sharing, partial(self._shared, shape, strategy, scoring))
+        return Placer(self._fleet, shape, strategy, scoring, own=own, shared=shared, sharing=sharing)
 
     def _own(self, shape: Shape, strategy: Strategy, weights: dict[str, float], scoring: Formula) -> Ranking:
-        allowed, wanted = self._allowed_for(shape), Wanted(self._fleet, shape)
+        allowed, wanted = self.allowed_for(shape), Wanted(self._fleet, shape)
         if strategy.score is None:
             return Ranking(self._fleet, scoring, strategy.steps, allowed, wanted)
         return WholeRanking(self._fleet, shape, strategy, allowed, wanted, score=strategy.score, weights=weights)
 
     def _shared(self, shape: Shape, strategy: Strategy, scoring: Formula) -> Ranking:
-        return Ranking(self._fleet, scoring, strategy.steps, self._allowed_for(shape), None)
+        return Ranking(self._fleet, scoring, strategy.steps, self.allowed_for(shape), None)
 
     def _ranking(self, asked: Hashable, make: Callable[[], Ranking]) -> Ranking:
         ranking = _kept(self._rankings, asked, make, self._limit)
         ranking.catch_up()
         return ranking
 
-    def _allowed_for(self, shape: Shape) -> Allowed:
+    def allowed_for(self, shape: Shape) -> Allowed:
         return _kept(self._allowed, said_of(shape), partial(Allowed, self._fleet, shape), self._limit)
 
 
@@ -98,6 +98,11 @@ def rankings_of(fleet: Fleet) -> Rankings:
     if not isinstance(kept, Rankings):
         kept = fleet.memory["rankings"] = Rankings(fleet)
     return kept
+
+
+def rankings_max(fleet: Fleet) -> int:
+    """How many rankings of this fleet are kept."""
+    return max(RANKINGS_MIN, min(RANKINGS_MAX, KEYS_MAX // max(1, len(fleet))))
 
 
 def said_of(shape: Shape) -> Hashable:
