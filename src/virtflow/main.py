@@ -42,8 +42,7 @@ from virtflow.control.waiting import WaitingRoom
 from virtflow.engine import strategies
 from virtflow.engine.fleet import Fleet
 from virtflow.inventory import Inventory
-from virtflow.inventory.file import FileInventory
-from virtflow.inventory.http import HttpInventory
+from virtflow.inventory.open import open_inventories
 from virtflow.model.clock import Clock
 from virtflow.model.errors import VirtflowError
 from virtflow.model.secret import without_secrets
@@ -199,15 +198,17 @@ def build(
 
 
 def _inventories(config: Config) -> Sequence[Inventory]:
-    found: list[Inventory] = []
-    if config.inventory_url.reveal():
-        found.append(HttpInventory(config.inventory_url.reveal(), timeout_s=config.inventory_timeout_s))
-    if config.inventory_file is not None:
-        found.append(FileInventory(config.inventory_file))
-    if config.simulate:
-        # testing stands above main in the house, so it is reached like a guest's plug-in
-        found.append(importlib.import_module("virtflow.testing.fleets").SimulatedInventory(config.simulate))
-    return found
+    found = open_inventories(
+        url=config.inventory_url,
+        token=config.inventory_token,
+        file=config.inventory_file,
+        plugin=config.inventory_plugin,
+        timeout_s=config.inventory_timeout_s,
+    )
+    if not config.simulate:
+        return found
+    # testing stands above main in the house, so it is reached like a guest's plug-in
+    return [importlib.import_module("virtflow.testing.fleets").SimulatedInventory(config.simulate)]
 
 
 def _register_guests() -> None:

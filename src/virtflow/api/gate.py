@@ -101,7 +101,7 @@ class Gate:
     # ── failures ──────────────────────────────────────────────────────────────────────────────────
 
     async def _refuse(self, exchange: Exchange, error: VirtflowError) -> None:
-        if status_of(error) >= 500:
+        if status_of(error) >= 500 and not isinstance(error, Internal):
             self._log.warning(
                 "request.failed", request_id=exchange.request_id.decode(), route=exchange.route, error=error.detail
             )

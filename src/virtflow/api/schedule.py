@@ -5,10 +5,10 @@ from typing import Literal
 import msgspec
 
 from virtflow.api.exchange import JSON_TYPE, Exchange
-from virtflow.api.idempotency import answer, key_of, once
-from virtflow.api.operation import OPERATOR, Desk, Noun
+from virtflow.api.operation import Desk, Noun
 from virtflow.api.orders import ScheduleIn
 from virtflow.api.query import NoQuery, read_query
+from virtflow.api.vms import order_body, place_order
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.names import id_from_text, id_to_text
@@ -67,18 +67,9 @@ def _submitted(views: list[VmView]) -> Rendered:
 async def submit(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for a VM, and look for the result later."""
     exchange.route = "/schedule"
-    if exchange.scope.get("query_string"):
-        read_query(exchange.scope["query_string"], NoQuery)
-    body = await desk.bodies.read(exchange.headers, exchange.receive)
-    exchange.body_taken = True
-    order = await desk.orders.read_schedule(body)
-    key = key_of(exchange, principal=OPERATOR, meaning=order) if b"idempotency-key" in exchange.headers else None
-    async with once(desk.house.answers, key) as before:
-        if before is not None:
-            return before
-        receipt = None if key is None else key.receipt(_submitted)
-        views = await desk.house.vms.create((order,), together=False, actor=OPERATOR, receipt=receipt, check_pool=False)
-        return answer(receipt, _submitted, views)
+    order = await desk.orders.read_schedule(await order_body(desk, exchange))
+    # a pool that nobody knows has no nodes: that is a result, not a mistake
+    return await place_order(desk, exchange, (order,), _submitted, check_pool=False)
 
 
 @schedule.get("/result/{task_id}", answers={200: ResultOut}, is_hot=True)

@@ -1,6 +1,7 @@
 """VMs: ordering, reading, deleting."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -232,8 +233,8 @@ _TO_VM = {"vm": {"operationId": "get_vm", "parameters": {"name": "$response.body
 async def create_vm(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for a VM. The answer comes when the request is safe on disk; often the VM has its host by then."""
     exchange.route = "/v1/vms"
-    order = await desk.orders.read_one(await _body(desk, exchange))
-    return await _create(desk, exchange, (order,), together=False, meaning=order)
+    order = await desk.orders.read_one(await order_body(desk, exchange))
+    return await place_order(desk, exchange, (order,), _accepted)
 
 
 @vms.post(
@@ -247,11 +248,11 @@ async def create_vm(desk: Desk, exchange: Exchange) -> Rendered:
 async def create_vms(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for many VMs, each for itself or all together."""
     exchange.route = "/v1/vms/batch"
-    orders, together = await desk.orders.read_many(await _body(desk, exchange))
-    return await _create(desk, exchange, orders, together=together, meaning=(together, orders))
+    orders, together = await desk.orders.read_many(await order_body(desk, exchange))
+    return await place_order(desk, exchange, orders, _accepted_all, together=together)
 
 
-async def _body(desk: Desk, exchange: Exchange) -> bytes:
+async def order_body(desk: Desk, exchange: Exchange) -> bytes:
     if exchange.scope.get("query_string"):
         read_query(exchange.scope["query_string"], NoQuery)
     body = await desk.bodies.read(exchange.headers, exchange.receive)
@@ -259,19 +260,25 @@ async def _body(desk: Desk, exchange: Exchange) -> bytes:
     return body
 
 
-async def _create(
-    desk: Desk, exchange: Exchange, orders: Sequence[VmOrder], *, together: bool, meaning: object
+async def place_order(
+    desk: Desk,
+    exchange: Exchange,
+    orders: Sequence[VmOrder],
+    render: Callable[[list[VmView]], Rendered],
+    *,
+    together: bool = False,
+    check_pool: bool = True,
 ) -> Rendered:
-    render = _accepted if isinstance(meaning, VmOrder) else _accepted_all
+    """Hand the orders in, once for each Idempotency-Key."""
+    create = functools.partial(desk.house.vms.create, orders, together=together, actor=OPERATOR, check_pool=check_pool)
     if b"idempotency-key" not in exchange.headers:
-        return render(await desk.house.vms.create(orders, together=together, actor=OPERATOR, receipt=None))
-    key = key_of(exchange, principal=OPERATOR, meaning=meaning)
+        return render(await create(receipt=None))
+    key = key_of(exchange, principal=OPERATOR, meaning=(together, orders))
     async with once(desk.house.answers, key) as before:
-        if before is not None:
-            return before
-        receipt = None if key is None else key.receipt(render)
-        views = await desk.house.vms.create(orders, together=together, actor=OPERATOR, receipt=receipt)
-        return answer(receipt, render, views)
+        if before is not None or key is None:
+            return before or render(await create(receipt=None))
+        receipt = key.receipt(render)
+        return answer(receipt, render, await create(receipt=receipt))
 
 
 @vms.get("/v1/vms", query=VmQuery, answers={200: VmPage})

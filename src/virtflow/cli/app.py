@@ -82,7 +82,7 @@ _add("This program", about.completion, about.version)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. Whatever goes wrong is said in words."""
     asked = arrange(sys.argv[1:] if argv is None else argv, os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER)
-    # httpx brings a command line of its own, whose libraries cost every start 0.1 s; it does without when they are absent
+    # httpx brings a command line of its own, whose libraries cost every start 0.1 s; it can do without
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None = not to be had
     try:
         if COMPLETE_VARIABLE in os.environ:

@@ -58,17 +58,22 @@ def apply(
 
 
 def host_from_file(item: Item, place: str) -> Item:
-    # `max_vms` is another word for capacity.vms; both are fine with the server when they agree
-    host = _without_answers(item, place) | ({"max_vms": item["max_vms"]} if item.get("max_vms") is not None else {})
+    host = _without_answers(item, place)
     typed = {name: str(host.pop(name)) for name in _SIZES if name in host}
     capacity = host.get("capacity", {})
     if not isinstance(capacity, dict):
         raise UsageError(f"{place}: capacity must be a table of numbers")
     try:
-        sizes = {name: words.amount(name, text) for name, text in typed.items()}
+        sizes: Item = {name: words.amount(name, text) for name, text in typed.items()}
     except UsageError as error:
         raise UsageError(f"{place}: {error.detail}", remedy=error.remedy) from error
-    return {**host, "capacity": {**capacity, **sizes}} if sizes or capacity else host
+    sizes = {**_quota(item), **capacity, **sizes}
+    return {**host, "capacity": sizes} if sizes else host
+
+
+def _quota(item: Item) -> Item:
+    """`max_vms` is another word for capacity.vms, and weaker: answers carry both."""
+    return {} if item.get("max_vms") is None else {"vms": item["max_vms"]}
 
 
 def _without_answers(item: Item, place: str) -> Item:

@@ -112,7 +112,9 @@ def _draw_many(previews: "Sequence[Preview]", orders: Sequence[Order], screen: S
         Column("NAME", lambda row: row[0], is_needed=True),
         Column("HOST", lambda row: (row[1].winner.host or "?") if row[1].winner else "-", is_needed=True),
         Column("SCORE", lambda row: f"{row[1].winner.score:.6g}" if row[1].winner else "", is_number=True),
-        Column("WHY NOT", lambda row: row[1].explanation.text if row[1].explanation else "", is_needed=True),
+        Column(
+            "WHY NOT", lambda row: row[1].explanation.text if row[1].explanation else "", is_needed=True, is_prose=True
+        ),
     ]
     yield from draw_table(list(zip(names, previews, strict=False)), table, screen)
     fitting = sum(each.placeable for each in previews)

@@ -66,7 +66,7 @@ def _by_pool(host: "Host") -> tuple[str, str]:
 
 def draw_pool(pool: "PoolSummary", hosts: "Sequence[Host]", screen: Screen) -> Iterator[str]:
     marks = [f"{count:,} {word}" for count, word in ((pool.cordoned, "cordoned"), (pool.missing, "missing")) if count]
-    head = f"{pool.hosts:,} hosts, {pool.instances:,} VMs"
+    head = f"{words.plural(pool.hosts, 'host')}, {words.plural(pool.instances, 'VM')}"
     yield f"{screen.paint(words.say_pool(pool.pool), 'bold')}  {', '.join([head, *marks])}"
     yield "  " + "   ".join(_pool_bars(pool, screen))
     if len(hosts) > BARS_MAX:

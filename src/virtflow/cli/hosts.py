@@ -241,7 +241,7 @@ def cordon(ctx: typer.Context, names: Names) -> int:
 
         def close(name: str) -> None:
             host = client.hosts.cordon(name)
-            output.show([f"{host.name} cordoned; {host.instances} VMs stay on it"])
+            output.show([f"{host.name} cordoned; {words.plural(host.instances, 'VM')} on it"])
 
         return try_each(names, close)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from virtflow.cli import output, vms
+from virtflow.cli import output, vms, words
 from virtflow.cli.connect import connect
 from virtflow.cli.documents import read_lists
 from virtflow.cli.exits import Exit, UsageError
@@ -153,7 +153,7 @@ def _many(placed: "Sequence[Vm]") -> Iterator[str]:
     waiting = [vm for vm in placed if vm.is_waiting]
     failed = [vm for vm in placed if vm.status == "failed"]
     there = sum(vm.is_placed for vm in placed)
-    parts = [f"{there:,} placed on {len(hosts):,} hosts"]
+    parts = [f"{there:,} placed on {words.plural(len(hosts), 'host')}"]
     parts += [f"{len(waiting):,} waiting"] if waiting else []
     parts += [f"{len(failed):,} failed"] if failed else []
     yield f"{len(placed):,} VMs: {', '.join(parts)}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from virtflow.cli import words
 from virtflow.cli.order import changed, command, order_again
 from virtflow.cli.screen import Screen
 from virtflow.cli.table import Column, draw_table
@@ -15,7 +16,8 @@ Order = Mapping[str, object]
 
 def draw_explanation(explanation: "Explanation", order: Order, screen: Screen, *, exists: bool) -> Iterator[str]:
     """`order`: what was asked, as the API takes or answers it. `exists`: a VM of that name waits already."""
-    yield screen.paint(explanation.text, "yellow")
+    for line in screen.wrap(explanation.text):
+        yield screen.paint(line, "yellow")
     if explanation.filters:
         yield ""
         yield from draw_table(explanation.filters, _filter_columns(explanation), screen)
@@ -43,10 +45,20 @@ def _filter_columns(explanation: "Explanation") -> "list[Column[Refusals]]":
 
 def _ways(change: "Change", order: Order, *, exists: bool) -> Iterator[str]:
     """Commands, each whole on its line however long: a broken line cannot be pasted."""
-    if change.code == "uncordon":
-        pool = command("get hosts", {"pool": order.get("pool", "default")})
-        yield f"{pool} --cordoned"
+    if not change.request:
+        yield from _by_operators(change.code, words.say_pool(str(order.get("pool", "default"))))
         return
     place = command("place", changed(order, change.request))
     # a waiting VM holds its name: it has to make room for its better self
     yield f"virtflow delete vm {order['name']} && {place}" if exists and order.get("name") else place
+
+
+def _by_operators(code: str, pool: str) -> Iterator[str]:
+    """What no request can change. Which hosts are meant is not said here: tenants read it too."""
+    commands = {
+        "uncordon": f"virtflow get hosts --pool {pool} --cordoned",
+        "open_pool": f"virtflow set pool {pool} --accepts-work",
+        "raise_quota": f"virtflow get hosts --pool {pool} -o wide",
+    }
+    if code in commands:
+        yield commands[code]

@@ -4,6 +4,7 @@ import datetime
 import os
 import shutil
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -33,6 +34,12 @@ class Screen:
     def paint(self, text: str, *styles: str) -> str:
         codes = ";".join(_CODES[style] for style in styles if style)
         return f"\x1b[{codes}m{text}\x1b[0m" if self.has_colour and codes and text else text
+
+    def wrap(self, text: str, indent: str = "") -> list[str]:
+        """Sentences in lines as wide as the screen; commands are never wrapped, they have to be pasted whole."""
+        if self.width is None:
+            return [indent + text]
+        return textwrap.wrap(text, max(40, self.width), initial_indent=indent, subsequent_indent=indent) or [""]
 
     @property
     def columns(self) -> int:

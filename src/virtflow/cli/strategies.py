@@ -20,7 +20,7 @@ def columns(_: Screen) -> "list[Column[Strategy]]":
     return [
         Column("STRATEGY", lambda each: each.name, is_needed=True),
         Column("DEFAULT", lambda each: "yes" if each.default else ""),
-        Column("OPTIMISES", lambda each: each.optimises),
+        Column("OPTIMISES", lambda each: each.optimises, is_prose=True),
         Column("FORMULA", lambda each: each.formula, is_wide=True),
         Column("WEIGHTS", lambda each: words.say_ratios(each.weights or {}), is_wide=True),
     ]

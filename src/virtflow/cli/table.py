@@ -1,5 +1,6 @@
 """Tables: aligned columns without lines, that lose columns rather than parts of names when it gets narrow."""
 
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -8,6 +9,8 @@ from virtflow.cli.screen import Screen
 
 Row = TypeVar("Row")
 GAP = "  "
+#: where even that does not fit, prose goes away altogether
+PROSE_WIDTH_MIN = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class Column(Generic[Row]):
     #: stays however narrow the screen is
     is_needed: bool = False
     is_number: bool = False
+    #: sentences, which may be broken into lines where names may not
+    is_prose: bool = False
     #: the style of a cell
     style: Callable[[Row], str] = lambda _: ""
 
@@ -31,34 +36,67 @@ def draw_table(
     for column in columns:
         cells = [column.text(row) for row in rows]
         if (wide or not column.is_wide) and (column.is_needed or any(cells)):
-            drawn.append((column, cells, max(map(len, [column.title, *cells]))))
-    drawn = _fitting(drawn, None if wide else screen.width)
-    yield _line([(column, column.title, width, "bold") for column, _, width in drawn], screen)
+            drawn.append(_Drawn(column, cells, max(map(len, [column.title, *cells]))))
+    if screen.width and not wide:
+        drawn = _fitting(drawn, screen.width)
+    yield _line([(each, each.column.title, "bold") for each in drawn], screen)
     for number, row in enumerate(rows):
-        yield _line([(column, cells[number], width, column.style(row)) for column, cells, width in drawn], screen)
+        cells_of_row = [(each, each.cells[number], each.column.style(row)) for each in drawn]
+        yield _line([(each, _first_line(text, each), style) for each, text, style in cells_of_row], screen)
+        yield from _more_lines(cells_of_row)
 
 
-Drawn = tuple[Column[Row], list[str], int]
+@dataclass(frozen=True, slots=True)
+class _Drawn(Generic[Row]):
+    column: Column[Row]
+    cells: list[str]
+    width: int
 
 
-def _fitting(drawn: list[Drawn[Row]], screen_width: int | None) -> list[Drawn[Row]]:
-    """The last column that is not needed goes first."""
-    kept = list(drawn)
-    while screen_width and sum(width + len(GAP) for _, _, width in kept) - len(GAP) > screen_width:
-        droppable = [place for place, (column, _, _) in enumerate(kept) if not column.is_needed]
+def _fitting(drawn: list[_Drawn[Row]], screen_width: int) -> list[_Drawn[Row]]:
+    """Prose is made narrower; then the last column that is not needed goes first."""
+    kept = [_with_width(each, min(each.width, PROSE_WIDTH_MIN)) if each.column.is_prose else each for each in drawn]
+    while _total(kept) > screen_width:
+        droppable = [place for place, each in enumerate(kept) if not each.column.is_needed]
         if not droppable:
             break
         kept.pop(droppable[-1])
-    return kept
+    spare = max(0, screen_width - _total(kept))
+    widths = {id(each.column): each.width for each in drawn}
+    return [_with_width(each, min(widths[id(each.column)], each.width + spare)) for each in kept]
 
 
-def _line(cells: Sequence[tuple[Column[Row], str, int, str]], screen: Screen) -> str:
+def _with_width(each: _Drawn[Row], width: int) -> _Drawn[Row]:
+    return _Drawn(each.column, each.cells, width)
+
+
+def _total(drawn: Sequence[_Drawn[Row]]) -> int:
+    return sum(each.width for each in drawn) + len(GAP) * (len(drawn) - 1)
+
+
+def _wrapped(text: str, each: _Drawn[Row]) -> list[str]:
+    return textwrap.wrap(text, each.width) if each.column.is_prose and len(text) > each.width else [text]
+
+
+def _first_line(text: str, each: _Drawn[Row]) -> str:
+    return _wrapped(text, each)[0]
+
+
+def _more_lines(cells: Sequence[tuple[_Drawn[Row], str, str]]) -> Iterator[str]:
+    """The rest of prose, below its beginning. There is one such column at most, the last."""
+    each, text, _ = cells[-1]
+    indent = _total([before for before, _, _ in cells[:-1]]) + len(GAP) if len(cells) > 1 else 0
+    for line in _wrapped(text, each)[1:]:
+        yield " " * indent + line
+
+
+def _line(cells: Sequence[tuple[_Drawn[Row], str, str]], screen: Screen) -> str:
     parts = []
-    for place, (column, text, width, style) in enumerate(cells):
+    for place, (each, text, style) in enumerate(cells):
         is_last = place == len(cells) - 1
-        padding = " " * (width - len(text))
+        padding = " " * (each.width - len(text))
         painted = screen.paint(text, style)
-        parts.append(padding + painted if column.is_number else painted + ("" if is_last else padding))
+        parts.append(padding + painted if each.column.is_number else painted + ("" if is_last else padding))
     return GAP.join(parts).rstrip()
 
 

@@ -125,7 +125,7 @@ def _history_columns() -> "list[Column[Step]]":
     return [
         Column("AT", lambda step: f"{step.at:%H:%M:%S.%f}"[:-3] if step.at else "", is_needed=True),
         Column("STATE", lambda step: step.state, is_needed=True, style=lambda step: STYLES.get(step.state, "")),
-        Column("NOTE", lambda step: step.note, is_needed=True),
+        Column("NOTE", lambda step: step.note, is_needed=True, is_prose=True),
     ]
 
 

@@ -167,7 +167,7 @@ def delete_vms(
             return Exit.OK
         if everything and not yes:
             of = f" of pool {words.say_pool(pool)}" if pool is not None else ""
-            typer.confirm(f"Delete {len(chosen):,} VMs{of}?", abort=True, err=True)
+            typer.confirm(f"Delete {words.plural(len(chosen), 'VM')}{of}?", abort=True, err=True)
         return _delete_many(client, chosen)
 
 
@@ -178,7 +178,7 @@ def _delete_many(client: "Client", names: list[str]) -> Exit:
         result = client.vms.delete_many(piece)
         deleted += result.deleted
         absent += result.absent
-    output.show([f"{deleted:,} VMs deleted"])
+    output.show([f"{words.plural(deleted, 'VM')} deleted"])
     for name in absent:
         output.say(f"virtflow: no VM {name}")
     return Exit.NOT_FOUND if absent else Exit.OK

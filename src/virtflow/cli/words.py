@@ -139,6 +139,11 @@ def say_ratios(overcommit: Mapping[str, float]) -> str:
     return ",".join(f"{name}={ratio:g}" for name, ratio in overcommit.items())
 
 
+def plural(count: int, noun: str) -> str:
+    """'1 VM', '1,200 VMs'."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def say_age(at: datetime.datetime | None, now: datetime.datetime) -> str:
     return "" if at is None else say_duration((now - at).total_seconds())
 

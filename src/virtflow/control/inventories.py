@@ -9,8 +9,7 @@ import structlog
 
 from virtflow.control.hosts import Hosts
 from virtflow.control.pools import Pools
-from virtflow.inventory.contract import Fetched, FoundHost, Inventory
-from virtflow.inventory.usage import UsageMode, foreign_use
+from virtflow.inventory import Fetched, FoundHost, Inventory, UsageMode, foreign_use
 from virtflow.model.clock import Clock
 from virtflow.model.errors import Conflict, Unavailable, VersionMismatch, VirtflowError
 from virtflow.model.event import EventType
@@ -32,6 +31,7 @@ class _Watched:
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self.found: dict[str, FoundHost] = {}
+        self.pools: dict[str, PoolSpec] = {}
         self.skipped: tuple[SkippedRecord, ...] = ()
         self.skipped_total = 0
         self.last_success_ms: int | None = None
@@ -100,8 +100,9 @@ class Inventories:
     async def _ask(self, watched: _Watched) -> None:
         try:
             fetched = await watched.inventory.fetch()
+            self._note_skipped(watched, fetched)
             if not fetched.hosts:
-                raise Unavailable("the answer holds no usable host", remedy="the last good answer stays in force")
+                raise Unavailable(f"the answer holds no usable host; {fetched.skipped_total} records were skipped")
             await self._take_over(watched, fetched)
         except VirtflowError as error:
             self._note_failure(watched, error.detail)
@@ -124,14 +125,20 @@ class Inventories:
 
     # ── taking an answer over ─────────────────────────────────────────────────────────────────────
 
-    async def _take_over(self, watched: _Watched, fetched: Fetched) -> None:
-        if fetched.skipped_total and fetched.skipped != watched.skipped:
+    def _note_skipped(self, watched: _Watched, fetched: Fetched) -> None:
+        if fetched.skipped and fetched.skipped != watched.skipped:
+            first = fetched.skipped[0]
             log.warning(
-                "inventory.skipped", location=watched.inventory.location, total=fetched.skipped_total,
-                first=fetched.skipped[0].record, problem=fetched.skipped[0].problem,
-            )  # fmt: skip
+                "inventory.skipped",
+                location=watched.inventory.location,
+                total=fetched.skipped_total,
+                first=first.record,
+                problem=first.problem,
+            )
         watched.skipped, watched.skipped_total = fetched.skipped, fetched.skipped_total
-        await self._take_pools(fetched.pools)
+
+    async def _take_over(self, watched: _Watched, fetched: Fetched) -> None:
+        await self._take_pools(watched, fetched.pools)
         known = await self._known_hosts()
         new = [found for found in fetched.hosts if found.spec.name not in known]
         for start in range(0, len(new), REGISTER_AT_ONCE):
@@ -149,11 +156,12 @@ class Inventories:
             known.update((host.name, host) for host in hosts)
         return known
 
-    async def _take_pools(self, pools: Sequence[PoolSpec]) -> None:
+    async def _take_pools(self, watched: _Watched, pools: Sequence[PoolSpec]) -> None:
+        """Only when the source changed its mind: in between, an operator's word holds."""
         for spec in pools:
-            known = await self._store.pool(spec.name)
-            if known is None or known.spec != spec:
+            if watched.pools.get(spec.name) != spec:
                 await self._pools.put(spec, expected_version=None, actor=_ACTOR)
+                watched.pools[spec.name] = spec
 
     async def _register(self, watched: _Watched, new: Sequence[FoundHost]) -> None:
         foreign = {found.spec.name: foreign_use(found.reported, {}, self._usage) for found in new}

@@ -1,28 +1,69 @@
 """Placing in machine code: what `ranking` does, with the same arithmetic, for a whole batch in one call.
 
 Needs numba (`virtflow[fast]`). Only `twin` imports this file, which `decide` does without where numba is missing.
+
+Arrays are passed one by one and tables are arrays of records: taken out of tuples, each would be counted as a new
+reference at every turn, which costs more than the arithmetic.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from virtflow.engine.columns import NOT_THERE, Floats, Ints, Mask
 from virtflow.engine.keys import IMPOSSIBLE, INSTANCE_BITS, INSTANCES_COMPARED_MAX, STEPS_MAX
 from virtflow.engine.ranking import ANEW_SHARE
+from virtflow.model.limits import CUSTOM_DIMENSIONS_MAX
+from virtflow.model.resources import DIMENSIONS
 
 #: Keys are searched in blocks of so many, below a tree of the minima of the blocks.
 BLOCK_BITS: Final = 5
 BLOCK: Final = 1 << BLOCK_BITS
-#: the shape does not share a ranking, or no longer
-ALONE: Final = -1
-#: the ranking it needs does not stand in a slot now
-NO_SLOT: Final = -2
+#: Strategies with more terms than that are placed in Python.
+TERMS_MAX: Final = 16
+WANTS_MAX: Final = len(DIMENSIONS) + CUSTOM_DIMENSIONS_MAX
 
+#: the shape shares no ranking, or no longer; the ranking is a shared one
+ALONE: Final = -1
+#: the ranking that the shape needs next stands in no slot
+NO_SLOT: Final = -2
+#: a ranking that has seen nothing yet
+NEVER: Final = -1
 #: what a term reads
 BUSY, ROOM, INSTANCES = 0, 1, 2
+
+#: What a shape takes, and the slots of the rankings it is placed on.
+SHAPE: Final = np.dtype(
+    [
+        ("wants", np.int64),
+        ("dimension", np.int64, (WANTS_MAX,)),
+        ("amount", np.int64, (WANTS_MAX,)),
+        ("shared", np.int64),
+        ("own", np.int64),
+    ]
+)
+#: A ranking: its formula, whose it is, how many changes it has seen, and how many there were when it was last used.
+SLOT: Final = np.dtype(
+    [
+        ("offset", np.float64),
+        ("steps", np.float64),
+        ("terms", np.int64),
+        ("kind", np.int64, (TERMS_MAX,)),
+        ("dimension", np.int64, (TERMS_MAX,)),
+        ("weight", np.float64, (TERMS_MAX,)),
+        ("lefts", np.int64),
+        ("left_dimension", np.int64, (TERMS_MAX,)),
+        ("left_weight", np.float64, (TERMS_MAX,)),
+        ("left_wanted", np.int64, (TERMS_MAX,)),
+        ("shape", np.int64),
+        ("seen", np.int64),
+        ("used", np.int64),
+    ]
+)
+Records = NDArray[np.void]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -35,168 +76,157 @@ def _compile(function: _Function) -> _Function:
         return cast("_Function", numba.njit(error_model="numpy")(function))
 
 
-class Hosts(NamedTuple):
-    """The columns of the fleet that placing reads and writes."""
-
-    room: Ints
-    total: Ints
-    busy: Floats
-    instances: Ints
-
-
-class Shapes(NamedTuple):
-    """What each shape takes, and the slots of its rankings."""
-
-    wants: Ints
-    dimension: Ints
-    amount: Ints
-    shared: Ints
-    own: Ints
-
-
-class Slots(NamedTuple):
-    """Rankings, one in each slot: a formula, the hosts allowed, the keys, and a tree of their minima."""
-
-    offset: Floats
-    steps: Floats
-    terms: Ints
-    kind: Ints
-    dimension: Ints
-    weight: Floats
-    lefts: Ints
-    left_dimension: Ints
-    left_weight: Floats
-    left_wanted: Ints
-    #: the shape it belongs to, ALONE for a shared one
-    shape: Ints
-    #: how many changes of the fleet it has seen; -1 = all keys must be computed
-    seen: Ints
-    #: how many there were when it was last used
-    used: Ints
-    #: the hosts that the static filters let pass
-    allowed: Mask
-    keys: Ints
-    tree: Ints
-
-
-# ── machine code ──────────────────────────────────────────────────────────────────────────────────
-
-
 @_compile
-def _fits(hosts: Hosts, shapes: Shapes, shape: int, row: int) -> bool:
-    for at in range(shapes.wants[shape]):
-        if hosts.room[shapes.dimension[shape, at], row] < shapes.amount[shape, at]:
+def _fits(room: Ints, shapes: Records, shape: int, row: int) -> bool:
+    for at in range(shapes[shape].wants):  # noqa: SIM110  # numba knows no generators here
+        if room[shapes[shape].dimension[at], row] < shapes[shape].amount[at]:
             return False
     return True
 
 
 @_compile
-def _take(hosts: Hosts, shapes: Shapes, shape: int, row: int) -> None:
-    for at in range(shapes.wants[shape]):
-        dimension = shapes.dimension[shape, at]
-        free = hosts.room[dimension, row] - shapes.amount[shape, at]
-        total = hosts.total[dimension, row]
-        hosts.room[dimension, row] = free
-        hosts.busy[dimension, row] = (total - free) / max(total, 1)
-    hosts.instances[row] += 1
+def _take(room: Ints, total: Ints, busy: Floats, instances: Ints, shapes: Records, shape: int, row: int) -> None:
+    for at in range(shapes[shape].wants):
+        dimension = shapes[shape].dimension[at]
+        free = room[dimension, row] - shapes[shape].amount[at]
+        room[dimension, row] = free
+        busy[dimension, row] = (total[dimension, row] - free) / max(total[dimension, row], 1)
+    instances[row] += 1
 
 
 @_compile
-def _key(hosts: Hosts, shapes: Shapes, slots: Slots, slot: int, row: int) -> int:
-    shape = slots.shape[slot]
-    if not slots.allowed[slot, row] or (shape >= 0 and not _fits(hosts, shapes, shape, row)):
+def _key(
+    room: Ints,
+    total: Ints,
+    busy: Floats,
+    instances: Ints,
+    shapes: Records,
+    slots: Records,
+    allowed: Mask,
+    slot: int,
+    row: int,
+) -> int:
+    shape = slots[slot].shape
+    if not allowed[slot, row] or (shape >= 0 and not _fits(room, shapes, shape, row)):
         return IMPOSSIBLE
-    score = slots.offset[slot]
-    for at in range(slots.terms[slot]):
-        kind, dimension = slots.kind[slot, at], slots.dimension[slot, at]
+    score = slots[slot].offset
+    for at in range(slots[slot].terms):
+        kind, dimension = slots[slot].kind[at], slots[slot].dimension[at]
         if kind == BUSY:
-            value = hosts.busy[dimension, row]
+            value = busy[dimension, row]
         elif kind == ROOM:
-            value = float(hosts.room[dimension, row])
+            value = float(room[dimension, row])
         else:
-            value = float(hosts.instances[row])
-        score += slots.weight[slot, at] * value
-    for at in range(slots.lefts[slot]):
-        dimension = slots.left_dimension[slot, at]
-        left = hosts.room[dimension, row] - slots.left_wanted[slot, at]
-        score += slots.left_weight[slot, at] * (left / max(hosts.total[dimension, row], 1))
-    steps = np.floor(score * slots.steps[slot] + 0.5)
+            value = float(instances[row])
+        score += slots[slot].weight[at] * value
+    for at in range(slots[slot].lefts):
+        dimension = slots[slot].left_dimension[at]
+        left = room[dimension, row] - slots[slot].left_wanted[at]
+        score += slots[slot].left_weight[at] * (left / max(total[dimension, row], 1))
+    steps = np.floor(score * slots[slot].steps + 0.5)
     steps = max(min(steps, float(STEPS_MAX)), -float(STEPS_MAX))
-    return (np.int64(steps) << INSTANCE_BITS) | min(hosts.instances[row], INSTANCES_COMPARED_MAX)
+    key: int = (np.int64(steps) << INSTANCE_BITS) | min(instances[row], INSTANCES_COMPARED_MAX)
+    return key
 
 
 @_compile
-def _block_minimum(slots: Slots, slot: int, block: int) -> int:
+def _block_minimum(keys: Ints, slot: int, block: int) -> int:
     minimum = IMPOSSIBLE
     for row in range(block << BLOCK_BITS, (block + 1) << BLOCK_BITS):
-        minimum = min(minimum, slots.keys[slot, row])
+        minimum = min(minimum, keys[slot, row])
     return minimum
 
 
 @_compile
-def _set_key(slots: Slots, slot: int, row: int, key: int) -> None:
-    old = slots.keys[slot, row]
-    slots.keys[slot, row] = key
-    node = (slots.tree.shape[1] >> 1) + (row >> BLOCK_BITS)
-    minimum = slots.tree[slot, node]
+def _set_key(keys: Ints, tree: Ints, slot: int, row: int, key: int) -> None:
+    old = keys[slot, row]
+    keys[slot, row] = key
+    node = (tree.shape[1] >> 1) + (row >> BLOCK_BITS)
+    minimum = tree[slot, node]
     if key < minimum:
         minimum = key
     elif old == minimum and key != old:
-        minimum = _block_minimum(slots, slot, row >> BLOCK_BITS)
-    while slots.tree[slot, node] != minimum:
-        slots.tree[slot, node] = minimum
+        minimum = _block_minimum(keys, slot, row >> BLOCK_BITS)
+    while tree[slot, node] != minimum:
+        tree[slot, node] = minimum
         if node == 1:
             break
-        minimum = min(minimum, slots.tree[slot, node ^ 1])
+        minimum = min(minimum, tree[slot, node ^ 1])
         node >>= 1
 
 
 @_compile
-def _lowest(slots: Slots, slot: int) -> int:
+def _lowest(keys: Ints, tree: Ints, slot: int) -> int:
     """The first row with the lowest key; -1 when no host is possible."""
-    lowest, node, leaves = slots.tree[slot, 1], 1, slots.tree.shape[1] >> 1
+    lowest, leaves = tree[slot, 1], tree.shape[1] >> 1
+    node: int = 1
     if lowest == IMPOSSIBLE:
         return NOT_THERE
     while node < leaves:
         node <<= 1
-        if slots.tree[slot, node] != lowest:
+        if tree[slot, node] != lowest:
             node += 1
     row = (node - leaves) << BLOCK_BITS
-    while slots.keys[slot, row] != lowest:
+    while keys[slot, row] != lowest:
         row += 1
     return row
 
 
 @_compile
-def _rank_all(hosts: Hosts, shapes: Shapes, slots: Slots, slot: int) -> None:
-    leaves = slots.tree.shape[1] >> 1
-    for row in range(len(hosts.instances)):
-        slots.keys[slot, row] = _key(hosts, shapes, slots, slot, row)
-    for block in range(slots.keys.shape[1] >> BLOCK_BITS):
-        slots.tree[slot, leaves + block] = _block_minimum(slots, slot, block)
+def _find_minima(keys: Ints, tree: Ints, slot: int) -> None:
+    leaves = tree.shape[1] >> 1
+    for block in range(keys.shape[1] >> BLOCK_BITS):
+        tree[slot, leaves + block] = _block_minimum(keys, slot, block)
     for node in range(leaves - 1, 0, -1):
-        slots.tree[slot, node] = min(slots.tree[slot, 2 * node], slots.tree[slot, 2 * node + 1])
+        tree[slot, node] = min(tree[slot, 2 * node], tree[slot, 2 * node + 1])
 
 
 @_compile
-def _catch_up(hosts: Hosts, shapes: Shapes, slots: Slots, slot: int, changes: Ints, base: int, end: int) -> None:
-    """`changes` are those from number `base` on, up to `end`."""
-    seen = slots.seen[slot]
-    if seen < base or end - seen > ANEW_SHARE * len(hosts.instances):
-        _rank_all(hosts, shapes, slots, slot)
+def _catch_up(
+    room: Ints,
+    total: Ints,
+    busy: Floats,
+    instances: Ints,
+    shapes: Records,
+    slots: Records,
+    allowed: Mask,
+    keys: Ints,
+    tree: Ints,
+    slot: int,
+    changes: Ints,
+    latest: Ints,
+    base: int,
+    end: int,
+) -> None:
+    """`changes` are those from number `base` on, up to `end`; `latest` has the number of each row's last change."""
+    seen = slots[slot].seen
+    if seen < base or end - seen > ANEW_SHARE * len(instances):
+        for row in range(len(instances)):
+            keys[slot, row] = _key(room, total, busy, instances, shapes, slots, allowed, slot, row)
+        _find_minima(keys, tree, slot)
     else:
         for at in range(seen - base, end - base):
             row = changes[at]
-            _set_key(slots, slot, row, _key(hosts, shapes, slots, slot, row))
-    slots.seen[slot] = end
+            if latest[row] != base + at:
+                continue  # it changed again later
+            key = _key(room, total, busy, instances, shapes, slots, allowed, slot, row)
+            _set_key(keys, tree, slot, row, key)
+    slots[slot].seen = end
 
 
 @_compile
 def place(
-    hosts: Hosts,
-    shapes: Shapes,
-    slots: Slots,
+    room: Ints,
+    total: Ints,
+    busy: Floats,
+    instances: Ints,
+    shapes: Records,
+    slots: Records,
+    allowed: Mask,
+    keys: Ints,
+    tree: Ints,
     changes: Ints,
+    latest: Ints,
     base: int,
     end: int,
     asked: Ints,
@@ -204,31 +234,38 @@ def place(
     rows: Ints,
     scores: Floats,
 ) -> tuple[int, int]:
-    """Place what is asked from `start` on. Stops early at a shape whose ranking has no slot; says where, and the end."""
+    """Place what is asked from `start` on. Says where it stopped for a ranking that has no slot, and the new `end`."""
     for at in range(start, len(asked)):
         shape = asked[at]
-        slot = shapes.shared[shape]
+        slot = shapes[shape].shared
         row = NOT_THERE
         if slot >= 0:
-            _catch_up(hosts, shapes, slots, slot, changes, base, end)
-            row = _lowest(slots, slot)
-            if row != NOT_THERE and not _fits(hosts, shapes, shape, row):
-                slot = shapes.shared[shape] = ALONE  # the best host has no room: look among those that have
+            _catch_up(
+                room, total, busy, instances, shapes, slots, allowed, keys, tree, slot, changes, latest, base, end
+            )
+            row = _lowest(keys, tree, slot)
+            if row != NOT_THERE and not _fits(room, shapes, shape, row):
+                slot = ALONE  # the best host has no room, so look among those that have
+                shapes[shape].shared = ALONE
         if slot == ALONE:
-            slot = shapes.own[shape]
+            slot = shapes[shape].own
             if slot >= 0:
-                _catch_up(hosts, shapes, slots, slot, changes, base, end)
-                row = _lowest(slots, slot)
+                _catch_up(
+                    room, total, busy, instances, shapes, slots, allowed, keys, tree, slot, changes, latest, base, end
+                )
+                row = _lowest(keys, tree, slot)
         if slot < 0:
             return at, end
-        slots.used[slot] = end
+        slots[slot].used = end
         rows[at] = row
         if row == NOT_THERE:
             continue
-        scores[at] = (slots.keys[slot, row] >> INSTANCE_BITS) / slots.steps[slot]
-        _take(hosts, shapes, shape, row)
+        scores[at] = (keys[slot, row] >> INSTANCE_BITS) / slots[slot].steps
+        _take(room, total, busy, instances, shapes, shape, row)
         changes[end - base] = row
+        latest[row] = end
         end += 1
-        _set_key(slots, slot, row, _key(hosts, shapes, slots, slot, row))
-        slots.seen[slot] = end
+        key = _key(room, total, busy, instances, shapes, slots, allowed, slot, row)
+        _set_key(keys, tree, slot, row, key)
+        slots[slot].seen = end
     return len(asked), end

@@ -5,21 +5,28 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from virtflow.engine.columns import NOT_THERE, Ints
-from virtflow.engine.compiled import ALONE, BLOCK, BUSY, INSTANCES, NO_SLOT, ROOM, Hosts, Shapes, Slots, place
+from virtflow.engine.columns import NOT_THERE
+from virtflow.engine.compiled import (
+    ALONE,
+    BLOCK,
+    BUSY,
+    INSTANCES,
+    NEVER,
+    NO_SLOT,
+    ROOM,
+    SHAPE,
+    SLOT,
+    TERMS_MAX,
+    place,
+)
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.keys import IMPOSSIBLE
 from virtflow.engine.placer import Placed, Placer
 from virtflow.engine.ranking import ANEW_SHARE, Allowed
-from virtflow.engine.rankings import SHAPES_MAX, Rankings, rankings_max, said_of
-from virtflow.model.limits import CUSTOM_DIMENSIONS_MAX
-from virtflow.model.resources import DIMENSIONS
+from virtflow.engine.rankings import SHAPES_MAX, Rankings, rankings_max
 from virtflow.model.shape import Shape
-
-#: Strategies with more terms than that are placed in Python.
-TERMS_MAX: Final = 16
-WANTS_MAX: Final = len(DIMENSIONS) + CUSTOM_DIMENSIONS_MAX
 
 _KINDS: Final = {"busy": BUSY, "room": ROOM, "instances": INSTANCES}
 
@@ -30,8 +37,9 @@ class Twin:
     def __init__(self, fleet: Fleet, rankings: Rankings) -> None:
         self._fleet, self._rankings = fleet, rankings
         columns = fleet.columns
-        self._hosts = Hosts(columns.room, columns.total, columns.busy, columns.instances)
+        self._hosts = (columns.room, columns.total, columns.busy, columns.instances)
         self._slots_max = rankings_max(fleet)
+        self._attributes_seen = 0
         self._forget()
 
     def numbers(self, shapes: Iterable[Shape]) -> dict[int, int]:
@@ -49,7 +57,8 @@ class Twin:
         changes, known = self._changes(room_for=len(numbers))
         base, at, end = fleet.changes_end - known, 0, fleet.changes_end
         while True:
-            at, end = place(self._hosts, self._shapes, self._slots, changes, base, end, numbers, at, rows, scores)
+            tables = (self._shapes, self._slots, self._allowed_masks, self._keys, self._trees)
+            at, end = place(*self._hosts, *tables, changes, self._latest, base, end, numbers, at, rows, scores)
             if at == len(numbers):
                 break
             self._fill_slot_for(int(numbers[at]))
@@ -58,13 +67,14 @@ class Twin:
         fleet.note_changes(taken)
         return rows.tolist(), scores.tolist()
 
-    def _changes(self, *, room_for: int) -> tuple[Ints, int]:
+    def _changes(self, *, room_for: int) -> tuple[NDArray[np.int32], int]:
         """The last changes, as many as a ranking would catch up with, and room for more behind them."""
         fleet = self._fleet
         position = max(0, fleet.changes_end - int(ANEW_SHARE * len(fleet)) - 1)
         last = fleet.changes_since(position) or array("i")
         changes = np.empty(len(last) + room_for, np.int32)
         changes[: len(last)] = np.frombuffer(last, np.int32)
+        self._latest[changes[: len(last)]] = np.arange(fleet.changes_end - len(last), fleet.changes_end)
         return changes, len(last)
 
     def _refresh_allowed(self) -> None:
@@ -72,7 +82,7 @@ class Twin:
         if changed != self._attributes_seen:
             for slot, allowed in enumerate(self._allowed):
                 allowed.catch_up()
-                self._slots.allowed[slot] = allowed.mask
+                self._allowed_masks[slot] = allowed.mask
             self._attributes_seen = changed
 
     # ── shapes ────────────────────────────────────────────────────────────────────────────────────
@@ -80,13 +90,22 @@ class Twin:
     def _forget(self) -> None:
         self._placers: list[Placer] = []
         self._numbers: dict[Shape, int] = {}
-        self._shapes = _empty_shapes(64)
+        self._shapes: Any = np.zeros(64, SHAPE)
         #: one for each slot that is filled
         self._allowed: list[Allowed] = []
-        self._slots = _empty_slots(2, len(self._fleet))
+        hosts = len(self._fleet)
+        blocks = max(1, -(-hosts // BLOCK))
+        leaves = 1 << (blocks - 1).bit_length()
+        self._slots: Any = np.zeros(2, SLOT)
+        self._allowed_masks: Any = np.zeros((2, hosts), np.bool_)
+        # What lies behind the last host and the last block is never written, so it must be impossible from the start.
+        self._keys: Any = np.full((2, blocks * BLOCK), IMPOSSIBLE, np.int64)
+        self._trees: Any = np.full((2, 2 * leaves), IMPOSSIBLE, np.int64)
         #: what sharing shapes have in common -> its slot, and back
         self._shared_slots: dict[Hashable, int] = {}
         self._shared_in: dict[int, Hashable] = {}
+        #: for each row the number of its last change, as far as it matters
+        self._latest = np.zeros(hosts, np.int64)
         self._attributes_seen = len(self._fleet.attribute_changes)
 
     def _number(self, shape: Shape) -> int:
@@ -98,14 +117,15 @@ class Twin:
             return NOT_THERE
         number = self._numbers[shape] = len(self._placers)
         self._placers.append(placer)
-        if number == len(self._shapes.wants):
-            self._shapes = Shapes(*(_longer(table) for table in self._shapes))
-        shapes, find = self._shapes, self._fleet.columns.vocabulary.dimensions.find
-        shapes.wants[number] = len(shape.wants)
-        shapes.dimension[number, : len(shape.wants)] = [find(dimension) for dimension, _ in shape.wants]
-        shapes.amount[number, : len(shape.wants)] = [amount for _, amount in shape.wants]
-        shapes.shared[number] = NO_SLOT if placer.sharing is not None else ALONE
-        shapes.own[number] = NO_SLOT
+        if number == len(self._shapes):
+            self._shapes = _longer(self._shapes)
+        find, count = self._fleet.columns.vocabulary.dimensions.find, len(shape.wants)
+        record = self._shapes[number]
+        record["wants"] = count
+        record["dimension"][:count] = [find(dimension) for dimension, _ in shape.wants]
+        record["amount"][:count] = [amount for _, amount in shape.wants]
+        record["shared"] = ALONE if placer.sharing is None else NO_SLOT
+        record["own"] = NO_SLOT
         return number
 
     # ── slots ─────────────────────────────────────────────────────────────────────────────────────
@@ -113,42 +133,43 @@ class Twin:
     def _fill_slot_for(self, number: int) -> None:
         """Give the ranking a slot that this shape needs next: the one it shares, or its own."""
         sharing = self._placers[number].sharing
-        if self._shapes.shared[number] == ALONE:
-            self._shapes.own[number] = self._fill(self._free_slot(), number, belongs_to=number)
+        if self._shapes[number]["shared"] == ALONE:
+            self._shapes[number]["own"] = self._fill(self._free_slot(), number, belongs_to=number)
             return
         if sharing not in self._shared_slots:
             slot = self._fill(self._free_slot(), number, belongs_to=ALONE)
             self._shared_slots[sharing], self._shared_in[slot] = slot, sharing
-        self._shapes.shared[number] = self._shared_slots[sharing]
+        self._shapes[number]["shared"] = self._shared_slots[sharing]
 
     def _free_slot(self) -> int:
         """A new one, or the one used longest ago."""
         filled = len(self._allowed)
         if filled < self._slots_max:
-            if filled == len(self._slots.offset):
-                self._slots = Slots(*(_longer(table) for table in self._slots))
+            if filled == len(self._slots):
+                self._slots, self._allowed_masks = _longer(self._slots), _longer(self._allowed_masks)
+                self._keys, self._trees = np.repeat(self._keys, 2, axis=0), np.repeat(self._trees, 2, axis=0)
             return filled
-        slot = int(self._slots.used[:filled].argmin())
-        self._shapes.own[self._shapes.own == slot] = NO_SLOT
-        self._shapes.shared[self._shapes.shared == slot] = NO_SLOT
+        slot = int(self._slots["used"][:filled].argmin())
+        for which in ("own", "shared"):
+            self._shapes[which][self._shapes[which] == slot] = NO_SLOT
         self._shared_slots.pop(self._shared_in.pop(slot, None), None)
         return slot
 
     def _fill(self, slot: int, number: int, *, belongs_to: int) -> int:
-        placer, slots = self._placers[number], self._slots
+        placer, record = self._placers[number], self._slots[slot]
         columns, lefts = placer.formula.columns, placer.formula.lefts
-        slots.offset[slot], slots.steps[slot] = placer.formula.offset, placer.strategy.steps
-        slots.terms[slot], slots.lefts[slot] = len(columns), len(lefts)
-        slots.kind[slot, : len(columns)] = [_KINDS[one.column] for one in columns]
-        slots.dimension[slot, : len(columns)] = [one.dimension for one in columns]
-        slots.weight[slot, : len(columns)] = [one.weight for one in columns]
-        slots.left_dimension[slot, : len(lefts)] = [one.dimension for one in lefts]
-        slots.left_weight[slot, : len(lefts)] = [one.weight for one in lefts]
-        slots.left_wanted[slot, : len(lefts)] = [one.wanted for one in lefts]
-        slots.shape[slot], slots.seen[slot], slots.used[slot] = belongs_to, -1, self._fleet.changes_end
+        record["offset"], record["steps"] = placer.formula.offset, placer.strategy.steps
+        record["terms"], record["lefts"] = len(columns), len(lefts)
+        record["kind"][: len(columns)] = [_KINDS[one.column] for one in columns]
+        record["dimension"][: len(columns)] = [one.dimension for one in columns]
+        record["weight"][: len(columns)] = [one.weight for one in columns]
+        record["left_dimension"][: len(lefts)] = [one.dimension for one in lefts]
+        record["left_weight"][: len(lefts)] = [one.weight for one in lefts]
+        record["left_wanted"][: len(lefts)] = [one.wanted for one in lefts]
+        record["shape"], record["seen"], record["used"] = belongs_to, NEVER, self._fleet.changes_end
         allowed = self._rankings.allowed_for(placer.shape)
         allowed.catch_up()
-        slots.allowed[slot] = allowed.mask
+        self._allowed_masks[slot] = allowed.mask
         self._allowed[slot : slot + 1] = [allowed]
         return slot
 
@@ -169,41 +190,6 @@ def _is_plain(placer: Placer) -> bool:
     return len(formula.columns) <= TERMS_MAX and len(formula.lefts) <= TERMS_MAX
 
 
-def _empty_shapes(count: int) -> Shapes:
-    wants = (count, WANTS_MAX)
-    return Shapes(
-        wants=_ints(count), dimension=_ints(wants), amount=_ints(wants), shared=_ints(count), own=_ints(count)
-    )
-
-
-def _empty_slots(count: int, hosts: int) -> Slots:
-    blocks = max(1, -(-hosts // BLOCK))
-    leaves = 1 << (blocks - 1).bit_length()
-    terms = (count, TERMS_MAX)
-    return Slots(
-        offset=np.zeros(count),
-        steps=np.zeros(count),
-        terms=_ints(count),
-        kind=_ints(terms),
-        dimension=_ints(terms),
-        weight=np.zeros(terms),
-        lefts=_ints(count),
-        left_dimension=_ints(terms),
-        left_weight=np.zeros(terms),
-        left_wanted=_ints(terms),
-        shape=_ints(count),
-        seen=_ints(count),
-        used=_ints(count),
-        allowed=np.zeros((count, hosts), np.bool_),
-        keys=np.full((count, blocks * BLOCK), IMPOSSIBLE, np.int64),
-        tree=np.full((count, 2 * leaves), IMPOSSIBLE, np.int64),
-    )
-
-
-def _ints(shape: int | tuple[int, int]) -> Ints:
-    return np.zeros(shape, np.int64)
-
-
 def _longer(table: Any) -> Any:
-    """Twice as many rows. New rows of keys begin impossible, like all others did."""
-    return np.concatenate((table, np.full_like(table, IMPOSSIBLE if table.dtype == np.int64 else 0)))
+    """Twice as many rows."""
+    return np.concatenate((table, np.zeros_like(table)))

@@ -15,7 +15,7 @@ import watchfiles
 import yaml
 
 from virtflow.inventory.contract import INVENTORY_BYTES_MAX, Fetched
-from virtflow.inventory.records import BadRecordError, read_any, read_pool, read_records
+from virtflow.inventory.records import BadRecordError, json_integer, read_any, read_pool, read_records
 from virtflow.model.errors import Unavailable
 from virtflow.model.host import Source
 from virtflow.model.pool import PoolSpec
@@ -197,7 +197,7 @@ def _check_depth(text: str) -> None:
 
 def parse_json(text: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_without_twins)
+        return json.loads(text, object_pairs_hook=_without_twins, parse_int=json_integer)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from error
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import ssl
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Self
@@ -11,7 +10,7 @@ import httpx
 import msgspec
 
 from virtflow.inventory.contract import INVENTORY_BYTES_MAX, Fetched, no_knocks
-from virtflow.inventory.records import read_node, read_records
+from virtflow.inventory.records import json_integer, read_node, read_records
 from virtflow.model.errors import Unavailable
 from virtflow.model.host import Source
 from virtflow.model.secret import Secret, without_secrets
@@ -20,8 +19,6 @@ TIMEOUT_S = 5.0
 #: Under which names an answer may carry its list.
 ENVELOPES = ("nodes", "items")
 _ACCEPT = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "virtflow"}
-#: Longer numbers are no amounts, and turning them into integers takes time.
-_DIGITS_MAX = 20
 _START_SHOWN = 60
 
 
@@ -53,7 +50,13 @@ class HttpInventory:
         # The certificates of the system, and no proxy: a node API is a neighbour, a proxy mostly knows the way out.
         trust = ssl.create_default_context() if url.startswith("https:") else False
         self._client = httpx.AsyncClient(
-            headers=headers, timeout=timeout_s, follow_redirects=False, trust_env=False, verify=trust
+            headers=headers,
+            timeout=timeout_s,
+            follow_redirects=False,
+            trust_env=False,
+            verify=trust,
+            # a connection kept from the last poll is one that the other side may be closing just now
+            limits=httpx.Limits(max_keepalive_connections=0),
         )
 
     async def __aenter__(self) -> Self:
@@ -100,7 +103,7 @@ class HttpInventory:
         return fetched
 
     def _check(self, response: httpx.Response) -> None:
-        if response.is_redirect:
+        if response.has_redirect_location:
             # not followed: whoever answers there would be believed, and would be shown our token
             target = response.headers.get("Location", "")[:_START_SHOWN]
             raise self._unavailable(f"it redirects to {target!r}; name the final URL in VIRTFLOW_INVENTORY_URL")
@@ -135,13 +138,13 @@ def read_json(body: bytes) -> object:
         raise ValueError("its answer is empty")
     try:
         return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_json_leniently(body)
 
 
 def _read_json_leniently(body: bytes) -> object:
     try:
-        return json.loads(body, parse_int=_integer)
+        return json.loads(body.decode("utf-8-sig"), parse_int=json_integer)
     except UnicodeDecodeError as error:
         raise ValueError(f"its answer is not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -150,10 +153,6 @@ def _read_json_leniently(body: bytes) -> object:
         raise ValueError(f"its answer is not JSON: {error.msg} at {where}; it begins with {start!r}") from error
     except RecursionError as error:
         raise ValueError("its answer is nested too deeply") from error
-
-
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _DIGITS_MAX else math.inf
 
 
 def records_of(document: object) -> list[object]:

@@ -40,6 +40,8 @@ OVERCOMMIT_MIN = 0.01
 #: A node that does not say how many VMs it carries takes one.
 NODE_VMS = 1
 _SHOWN_LENGTH_MAX = 80
+#: Longer numbers are no amounts, and turning them into integers takes time.
+_DIGITS_MAX = 20
 _HOST_NAME_PART = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?")
 
@@ -326,6 +328,11 @@ def _label_pair(key: object, value: object) -> tuple[str, str]:
     if len(value) > LABEL_VALUE_LENGTH_MAX or not value.isprintable():
         raise BadRecordError(f"the label {key} must be at most {LABEL_VALUE_LENGTH_MAX} printable characters")
     return key, value
+
+
+def json_integer(digits: str) -> float:
+    """For parsers of JSON: an integer that is no amount for its length spoils its record, not the document."""
+    return int(digits) if len(digits) <= _DIGITS_MAX else math.inf
 
 
 # Foreign things in our sentences: short, and in one line.
