@@ -1,10 +1,11 @@
-"""A whole virtflow in one process, on an embedded database in a temporary folder."""
+"""A whole virtflow in one process, on either database."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from tests.store.conftest import postgresql, postgresql_url, url  # noqa: F401  fixtures
 
 from virtflow.config import Config, load_config
 from virtflow.control.orders import VmOrder
@@ -20,12 +21,12 @@ def config(path: Path, **flags: str) -> Config:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[Service]]:
+def start(url: str, tmp_path: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[Service]]:  # noqa: F811
     """`async with start() as service:`; a second time is a restart on the same file."""
 
     @contextlib.asynccontextmanager
     async def starting(**flags: str) -> AsyncIterator[Service]:
-        service = build(config(tmp_path / "virtflow.db", **flags), inventories=[])
+        service = build(config(tmp_path / "virtflow.db", **{"database_url": url, **flags}), inventories=[])
         async with service.running():
             yield service
 

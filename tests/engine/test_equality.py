@@ -1,5 +1,6 @@
 """The fast engine against the plain ones: the same host, every time, over random fleets and histories."""
 
+import importlib.util
 from collections.abc import Sequence
 
 import msgspec
@@ -11,10 +12,12 @@ from virtflow.engine.fleet import Fleet
 from virtflow.model.host import Host
 from virtflow.model.plan import Placement, Request
 from virtflow.model.shape import Shape
-from virtflow.testing.builders import pool
+from virtflow.testing.builders import host, pool, requests, shape
 from virtflow.testing.oracle import PlainFleet, PlainHost, ScanFleet
 from virtflow.testing.random_fleets import KEYED, fleets, hosts, shapes
 
+#: in Python, and in machine code where numba is there
+WAYS = (False, True) if importlib.util.find_spec("numba") else (False,)
 POOLS = (pool("a", strategy="best_fit"), pool("b", accepts_work=True))
 
 
@@ -45,7 +48,7 @@ patterns = st.lists(st.integers(0, 3), min_size=1, max_size=12)
         min_size=1,
         max_size=12,
     ),
-    st.booleans(),
+    st.sampled_from(WAYS),
 )
 def test_every_history_ends_on_the_same_hosts_as_a_plain_loop(
     fleet_hosts: list[Host], live: list[Shape], history: list[tuple[str, object]], compiled: bool
@@ -57,10 +60,10 @@ def test_every_history_ends_on_the_same_hosts_as_a_plain_loop(
     placed: list[tuple[str, Shape]] = []
     for step, (what, thing) in enumerate(history):
         if what == "place":
-            requests = ask(thing, live, 100 * step)
-            expected = [plain.place(request) for request in requests]
-            assert names_of(fleet, requests, cursors) == expected
-            placed += [(name, request.shape) for name, request in zip(expected, requests, strict=True) if name]
+            asked = ask(thing, live, 100 * step)
+            expected = [plain.place(request) for request in asked]
+            assert names_of(fleet, asked, cursors) == expected
+            placed += [(name, request.shape) for name, request in zip(expected, asked, strict=True) if name]
         elif what == "release" and placed:
             name, shape = placed.pop(thing % len(placed))
             if name in plain.hosts:
@@ -118,15 +121,14 @@ def _shown(plan: object) -> object:
     return [(type(outcome).__name__, outcome) for outcome in plan.outcomes], plan.cursors
 
 
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("strategy", KEYED)
-def test_long_runs_over_several_blocks_match_a_full_scan(strategy: str) -> None:
-    from virtflow.testing.builders import host, requests, shape
-
+def test_long_runs_over_several_blocks_match_a_full_scan(strategy: str, compiled: bool) -> None:
     fleet_hosts = [
         host(f"bm-{number:04}", cores=8 + number % 5, memory_gib=32 + number % 7, used={"disk": number % 11})
         for number in range(400)
     ]
-    fleet, scan = Fleet(strategy), ScanFleet(fleet_hosts, default_strategy=strategy)
+    fleet, scan = Fleet(strategy, compiled=compiled), ScanFleet(fleet_hosts, default_strategy=strategy)
     fleet.put_hosts(fleet_hosts)
     small, large = shape(cores=1, memory_gib=4, disk_gib=7), shape(cores=3, memory_gib=2)
     for wanted, count in ((small, 300), (large, 200), (small, 100), (large, 900)):

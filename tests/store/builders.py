@@ -1,6 +1,7 @@
 """Rows in one line, and the transactions that most tests begin with."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 
 from virtflow.model.event import Event, EventType
 from virtflow.model.host import Host
@@ -8,7 +9,7 @@ from virtflow.model.instance import Instance
 from virtflow.model.names import derived_vm_name
 from virtflow.model.shape import Shape
 from virtflow.model.task import Task, TaskState
-from virtflow.store.contract import Store
+from virtflow.store.contract import Store, Transaction
 from virtflow.testing.builders import host, shape
 
 NOW_MS = 1_700_000_000_000
@@ -65,3 +66,19 @@ async def host_named(store: Store, name: str) -> Host:
     found = await store.host(name)
     assert found is not None
     return found
+
+
+class Undone(Exception):
+    """A transaction failed on purpose."""
+
+
+@contextlib.asynccontextmanager
+async def undone(store: Store, error: BaseException | None = None) -> AsyncIterator[Transaction]:
+    """A transaction that fails at its end."""
+    wanted = error or Undone()
+    try:
+        async with store.transaction() as tx:
+            yield tx
+            raise wanted
+    except BaseException as caught:
+        assert caught is wanted

@@ -166,7 +166,7 @@ def _lowest(keys: Ints, tree: Ints, slot: int) -> int:
         node <<= 1
         if tree[slot, node] != lowest:
             node += 1
-    row = (node - leaves) << BLOCK_BITS
+    row: int = (node - leaves) << BLOCK_BITS
     while keys[slot, row] != lowest:
         row += 1
     return row
@@ -193,7 +193,7 @@ def _catch_up(
     keys: Ints,
     tree: Ints,
     slot: int,
-    changes: Ints,
+    changes: NDArray[np.int32],
     latest: Ints,
     base: int,
     end: int,
@@ -225,7 +225,7 @@ def place(
     allowed: Mask,
     keys: Ints,
     tree: Ints,
-    changes: Ints,
+    changes: NDArray[np.int32],
     latest: Ints,
     base: int,
     end: int,

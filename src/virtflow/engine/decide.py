@@ -14,6 +14,7 @@ from virtflow.engine.fleet import Fleet
 from virtflow.engine.placer import Placer
 from virtflow.engine.rankings import Rankings, rankings_of
 from virtflow.model.plan import Placement, Plan, Rejection, Request
+from virtflow.model.shape import Shape
 
 if TYPE_CHECKING:
     from virtflow.engine.twin import Twin
@@ -61,7 +62,7 @@ class _Round:
         self.outcomes: list[Outcome] = []
 
     def place_all(self, requests: Sequence[Request]) -> None:
-        twin = _twin(self.fleet, self.rankings) if len(requests) >= COMPILED_MIN else None
+        twin = _twin(self.fleet, self.rankings, len(requests))
         if twin is None:
             self._place_runs(requests)
             return
@@ -116,13 +117,25 @@ class _Round:
             placer.give(row)
 
 
-def _twin(fleet: Fleet, rankings: Rankings) -> "Twin | None":
-    """The one place that asks whether there is machine code. Without numba everything is decided in Python."""
+def warm_up() -> bool:
+    """Compile now rather than in the first large batch; says whether there is something to compile."""
+    fleet = Fleet()
+    _twin(fleet, rankings_of(fleet), COMPILED_MIN)
     if fleet.compiled is False:
+        return False
+    decide(fleet, [Request(b"", Shape(wants=()))] * COMPILED_MIN)
+    return True
+
+
+def _twin(fleet: Fleet, rankings: Rankings, count: int) -> "Twin | None":
+    """The one place that asks whether there is machine code. Without numba everything is decided in Python."""
+    if fleet.compiled is False or (fleet.compiled is None and count < COMPILED_MIN):
         return None
     try:
         from virtflow.engine.twin import twin_of
     except ImportError:
+        if fleet.compiled:
+            raise
         fleet.compiled = False
         return None
     return twin_of(fleet, rankings)

@@ -65,7 +65,10 @@ class Fleet:
     def __init__(
         self, default_strategy: str = "least_loaded", *, weights: Weights | None = None, compiled: bool | None = None
     ) -> None:
-        """`weights`: strategy -> weight -> value, for the installation. `compiled`: None = when it can be."""
+        """`weights`: strategy -> weight -> value, for the installation.
+
+        `compiled`: None = machine code for large batches where numba is there, False = never, True = always.
+        """
         self.default_strategy = strategies.get(default_strategy).name
         self.weights = {name: dict(given) for name, given in (weights or {}).items()}
         for name, given in self.weights.items():

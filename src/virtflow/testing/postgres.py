@@ -55,7 +55,7 @@ class PostgresServer:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = [str(find_program("postgres")), "-D", str(self._data), "-p", str(self.port), *settings]
         with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603  our own words
+            self._process = subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=log,
@@ -98,7 +98,7 @@ class PostgresServer:
     def _wait_until_ready(self) -> None:
         ready = [str(find_program("pg_isready")), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-d", "postgres"]
         end_s = time.monotonic() + START_S_MAX
-        while subprocess.run(ready, check=False).returncode:  # noqa: S603
+        while subprocess.run(ready, check=False).returncode:
             if time.monotonic() > end_s or (self._process and self._process.poll() is not None):
                 raise RuntimeError(f"PostgreSQL did not start: {(self._directory / 'log').read_text()[-1000:]}")
             time.sleep(_POLL_S)
@@ -134,7 +134,7 @@ def find_program(program: str) -> Path:
 
 
 def _run_as_nobody(command: list[Path | str]) -> None:
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [str(word) for word in command], check=False, capture_output=True, text=True, cwd="/", **_somebody()
     )
     if done.returncode:

@@ -5,9 +5,9 @@ import random
 
 import msgspec
 import pytest
-
-from tests.store.builders import event
+from tests.store.builders import event, undone
 from tests.store.conftest import OpenAnother
+
 from virtflow.model.errors import Gone
 from virtflow.model.event import Event, EventType
 from virtflow.store import housekeeping
@@ -172,8 +172,6 @@ async def test_a_scan_of_events_sees_all_in_order(store: Store) -> None:
 
 
 async def test_a_round_that_lost_a_race_left_no_events(store: Store) -> None:
-    with pytest.raises(RetryTransaction):
-        async with store.transaction() as tx:
-            await tx.append_events([event(1)])
-            raise RetryTransaction("somebody was faster")
+    async with undone(store, RetryTransaction("somebody was faster")) as tx:
+        await tx.append_events([event(1)])
     assert await store.event_range() == (1, 0)

@@ -4,8 +4,8 @@ import asyncio
 import secrets
 
 import pytest
-
 from tests.store.builders import NOW_MS, add_hosts, add_instances, instance, intern, key
+
 from virtflow.model.instance import Instance, Kind, Status
 from virtflow.model.names import derived_vm_name, id_from_text
 from virtflow.store.contract import (

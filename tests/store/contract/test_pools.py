@@ -1,8 +1,8 @@
 """Pools: explicit settings, and names that hosts use."""
 
 import pytest
-
 from tests.store.builders import add_hosts
+
 from virtflow.model.errors import NotFound, VersionMismatch
 from virtflow.model.pool import Pool, PoolSpec
 from virtflow.store.contract import Store

@@ -1,12 +1,13 @@
 """The ledger: no overcommit, whatever else goes wrong."""
 
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
-
-from tests.store.builders import add_hosts, host_named
+from tests.store.builders import Undone, add_hosts, host_named, undone
 from tests.store.conftest import OpenAnother
+
 from virtflow.model.host import Host
 from virtflow.store.contract import RetryTransaction, RoomChange, Store
 from virtflow.store.failures import ImpossibleValue
@@ -19,18 +20,12 @@ def shrunk(host: Host, **limits: int) -> Host:
 
 async def take(store: Store, *changes: RoomChange) -> frozenset[int]:
     """As a committer does: all or nothing."""
-
-    class Refused(Exception):
-        pass
-
     refused: frozenset[int] = frozenset()
-    try:
+    with contextlib.suppress(Undone):
         async with store.transaction() as tx:
             refused = await tx.take_room(changes)
             if refused:
-                raise Refused
-    except Refused:
-        return refused
+                raise Undone
     return refused
 
 
@@ -189,7 +184,7 @@ async def test_the_first_guard_holds_when_the_second_is_off(store: Store) -> Non
 async def test_mistakes_of_the_caller_are_refused(store: Store, changes: list[RoomChange]) -> None:
     await add_hosts(store, "a")
     for step in ("take_room", "give_room"):
-        with pytest.raises(ValueError, match="one change per host|never negative"):
+        with pytest.raises(ValueError, match=r"one change per host|never negative"):
             async with store.transaction() as tx:
                 await getattr(tx, step)(changes)
 
@@ -211,9 +206,7 @@ async def corrupt(store: Store, sql: str) -> None:
 
 async def test_room_of_a_transaction_that_fails_comes_back(store: Store) -> None:
     [a] = await add_hosts(store, host("a", cores=1))
-    for error in (ZeroDivisionError, asyncio.CancelledError, RetryTransaction):
-        with pytest.raises(error):
-            async with store.transaction() as tx:
-                assert await tx.take_room([RoomChange(a, {"cpu": 1000}, 1)]) == frozenset()
-                raise error("now")
+    for error in (ZeroDivisionError(), asyncio.CancelledError(), RetryTransaction("now")):
+        async with undone(store, error) as tx:
+            assert await tx.take_room([RoomChange(a, {"cpu": 1000}, 1)]) == frozenset()
     assert (await host_named(store, "a")).used == {}

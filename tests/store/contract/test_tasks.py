@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-
 from tests.store.builders import NOW_MS, add_hosts, add_instances, add_tasks, instance, intern, key, task
+
 from virtflow.model.explanation import Explanation, NearestMiss, Refusals
 from virtflow.model.names import derived_vm_name, id_from_text
 from virtflow.model.task import Step, Task, TaskState, WhenUnplaceable
