@@ -97,6 +97,11 @@ class Server:
             self._process.wait()
             self._process = None
 
+    def tell(self, number: signal.Signals) -> None:
+        """Sends the process a signal."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
     def resident_bytes(self) -> int:
         return resident_bytes(self.pid)
 

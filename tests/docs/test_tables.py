@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from virtflow.control.metrics import METRICS
+from virtflow.engine import filters, strategies
 from virtflow.model import limits
 from virtflow.model.event import EventType
 from virtflow.model.task import NEXT, TaskState, diagram
@@ -48,3 +51,26 @@ def test_every_dependency_is_named_with_its_reason() -> None:
     names = set(re.findall(r'^ +"([A-Za-z0-9-]+)[<>=]', project, re.MULTILINE))
     assert names
     assert {name for name in names if name.lower() not in told} == set()
+
+
+def test_every_strategy_is_documented_with_its_formula_and_weights() -> None:
+    told = {name: cells for name, cells in rows("strategies.md").items() if len(cells) == 3}
+    for strategy in strategies.describe():
+        optimises, formula, weights = told.pop(strategy["name"])
+        assert (optimises, formula) == (strategy["optimises"], strategy["formula"])
+        assert re.findall(r"`(\w+)` ([\d.]+)", weights) == [(k, f"{v:g}") for k, v in strategy["weights"].items()]
+    assert told == {}
+
+
+def test_every_filter_is_documented() -> None:
+    told = {name: cells[0] for name, cells in rows("strategies.md").items() if len(cells) == 1}
+    assert told == {one.name: one.sentence for one in filters.ALL}
+
+
+def test_the_example_strategy_works_as_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategies, "_known", dict(strategies._known))  # known to this test alone
+    code = (DOCS / "strategies.md").read_text().partition("```python\n")[2].partition("```")[0]
+    names: dict[str, object] = {}
+    exec(code, names)
+    strategies.register(names["quiet_memory"])  # type: ignore[arg-type]
+    assert "quiet_memory" in strategies.names()

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from virtflow.engine.decide import decide
 from virtflow.engine.fleet import Fleet
 from virtflow.model.host import Host
@@ -110,8 +111,8 @@ def test_the_order_in_which_hosts_are_put_changes_nothing(
     chance.shuffle(shuffled)
     at_once, one_by_one = Fleet(), Fleet()
     at_once.put_hosts(fleet_hosts)
-    for host in shuffled:
-        one_by_one.put_host(host)
+    for one in shuffled:
+        one_by_one.put_host(one)
     assert msgspec.json.encode(_shown(decide(at_once, requests))) == msgspec.json.encode(
         _shown(decide(one_by_one, requests))
     )

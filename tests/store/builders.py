@@ -81,4 +81,5 @@ async def undone(store: Store, error: BaseException | None = None) -> AsyncItera
             yield tx
             raise wanted
     except BaseException as caught:
-        assert caught is wanted
+        if caught is not wanted:
+            raise

@@ -12,7 +12,12 @@ from virtflow.store.contract import Store
 from virtflow.store.open import open_store
 from virtflow.testing.postgres import PostgresServer, postgres_server
 
-_TEMPLATE = "virtflow_template"
+#: Emptying takes 5 ms, making a database 150.
+_EMPTY = """
+    DELETE FROM room; DELETE FROM host; DELETE FROM instance; DELETE FROM task; DELETE FROM shape; DELETE FROM event;
+    DELETE FROM answer; DELETE FROM gone; DELETE FROM pool; DELETE FROM dimension;
+    DELETE FROM setting WHERE key <> 'history_id'; UPDATE counter SET value = (name = 'oldest_event')::int;
+"""
 _numbers = itertools.count(1)
 
 #: Opens one more store on the same database, as another process would; closed after the test.
@@ -22,20 +27,31 @@ OpenAnother = Callable[[], Awaitable[Store]]
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgresServer]:
     with postgres_server() as server:
-        asyncio.run(_make_template(server))
         yield server
 
 
-async def _make_template(server: PostgresServer) -> None:
-    store = open_store(await server.create_database(_TEMPLATE))
-    await store.open()
-    await store.close()
+@pytest.fixture(scope="session")
+def _postgresql_database(postgresql: PostgresServer) -> str:
+    async def make() -> str:
+        store = open_store(await postgresql.create_database("virtflow"))
+        await store.open()
+        await store.close()
+        return "virtflow"
+
+    return asyncio.run(make())
 
 
 @pytest.fixture
-async def postgresql_url(postgresql: PostgresServer) -> str:
-    """A database of its own for each test."""
-    return await postgresql.create_database(f"test_{next(_numbers)}", template=_TEMPLATE)
+async def postgresql_url(postgresql: PostgresServer, _postgresql_database: str) -> str:
+    """A database with all tables and nothing in them."""
+    await postgresql.run(_postgresql_database, _EMPTY)
+    return postgresql.url(_postgresql_database)
+
+
+@pytest.fixture
+async def new_postgresql_url(postgresql: PostgresServer) -> str:
+    """A database without any tables."""
+    return await postgresql.create_database(f"new_{next(_numbers)}")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service("postgresql"))])

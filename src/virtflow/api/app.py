@@ -28,7 +28,7 @@ from virtflow.api.schedule import schedule
 from virtflow.api.settings import ApiSettings
 from virtflow.api.strategies import strategies
 from virtflow.api.tasks import tasks
-from virtflow.api.vms import vms
+from virtflow.api.vms import VmWriter, vms
 from virtflow.control.house import House
 
 NOUNS = (schedule, hosts, pools, vms, tasks, placements, capacity, events, strategies, fleet, health)
@@ -46,6 +46,7 @@ def create_app(house: House, *, settings: ApiSettings) -> Gate:
         ),
         orders=Orders(),
         streams=Streams(settings),
+        vm_writer=VmWriter(),
     )
     posts, gets = _hot_routes(desk)
     return Gate(_behind(desk), posts=posts, gets=gets, settings=settings, observe=house.metrics.observe_request)

@@ -23,6 +23,7 @@ from virtflow.model.errors import NotFound, VersionMismatch
 
 if TYPE_CHECKING:
     from virtflow.api.events import Streams
+    from virtflow.api.vms import VmWriter
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -45,6 +46,7 @@ class Desk:
     bodies: Bodies
     orders: Orders
     streams: "Streams"
+    vm_writer: "VmWriter"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

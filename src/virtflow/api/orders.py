@@ -105,7 +105,7 @@ class ScheduleIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 # The same as they arrive: what nests stays bytes, so that equal requests are recognised without building anything.
 
 
-class _VmLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _VmLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     resources: msgspec.Raw
     name: str | UnsetType = UNSET
     pool: str | UnsetType = UNSET
@@ -124,7 +124,7 @@ class _BatchLines(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["each", "all_or_nothing"] | UnsetType = UNSET
 
 
-class _ScheduleLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class _ScheduleLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     requested_cpu: Cores
     requested_memory: MiB
     requested_pool: str
@@ -203,18 +203,23 @@ class Orders:
     def _order(self, line: _VmLine) -> VmOrder | None:
         if line.name is not UNSET and NAME.fullmatch(line.name) is None:
             return None
-        known = self._shape(line)
-        return None if known is None else _order(known, line, None, WhenUnplaceable.WAIT)
+        wanted = self._by_spelling.get(_spelling(line)) or self._learn_line(line)
+        return None if wanted is None else _order(wanted, line, None, WhenUnplaceable.WAIT)
 
     def _plain_orders(self, lines: Sequence[_VmLine]) -> Sequence[VmOrder] | None:
+        """One long loop on purpose: a batch of thousands passes through here."""
         if not _are_plain_names([line.name for line in lines if line.name is not UNSET]):
             return None
         orders = []
+        known = self._by_spelling
         for line in lines:
-            known = self._shape(line)
-            if known is None:
+            wanted = known.get(_spelling(line)) or self._learn_line(line)
+            if wanted is None:
                 return None
-            orders.append(_order(known, line, None, WhenUnplaceable.WAIT))
+            if line.priority is UNSET is line.when_unplaceable is line.deadline_s:
+                orders.append(VmOrder(shape=wanted, name=None if line.name is UNSET else line.name))
+            else:
+                orders.append(_order(wanted, line, None, WhenUnplaceable.WAIT))
         return orders
 
     def _schedule_order(self, line: _ScheduleLine) -> VmOrder | None:
@@ -228,23 +233,15 @@ class Orders:
         )  # fmt: skip
         known = self._by_spelling.get(spelling)
         if known is None:
-            known = _common_shape(line, _resources(line), line.requested_pool)
-            if known is None:
+            new = _common_shape(line, _resources(line), line.requested_pool)
+            if new is None:
                 return None
-            known = self._learn(spelling, known)
+            known = self._learn(spelling, new)
         return _order(known, line, line.task_id or None, WhenUnplaceable.FAIL)
 
-    def _shape(self, line: _VmLine) -> Shape | None:
-        spelling = (
-            bytes(line.resources), line.pool, line.dedicated, line.zone, line.strategy,
-            line.labels if line.labels is UNSET else bytes(line.labels),
-            line.weights if line.weights is UNSET else bytes(line.weights),
-        )  # fmt: skip
-        known = self._by_spelling.get(spelling)
-        if known is not None:
-            return known
-        known = _common_vm_shape(line)
-        return None if known is None else self._learn(spelling, known)
+    def _learn_line(self, line: _VmLine) -> Shape | None:
+        new = _common_vm_shape(line)
+        return None if new is None else self._learn(_spelling(line), new)
 
     def _learn(self, spelling: tuple[object, ...], new: Shape) -> Shape:
         if len(self._by_spelling) >= SHAPES_MAX:
@@ -257,6 +254,19 @@ class Orders:
         if len(self._shapes) >= SHAPES_MAX:
             self._shapes.clear()
         return self._shapes.setdefault(new, new)
+
+
+def _spelling(line: _VmLine) -> tuple[object, ...]:
+    """All that matters for placing, as it was written."""
+    return (
+        bytes(line.resources),
+        line.pool,
+        line.dedicated,
+        line.zone,
+        line.strategy,
+        line.labels if line.labels is UNSET else bytes(line.labels),
+        line.weights if line.weights is UNSET else bytes(line.weights),
+    )
 
 
 async def read_aside(body: bytes, of: type[T]) -> T:

@@ -147,7 +147,7 @@ class Twin:
         if filled < self._slots_max:
             if filled == len(self._slots):
                 self._slots, self._allowed_masks = _longer(self._slots), _longer(self._allowed_masks)
-                self._keys, self._trees = np.repeat(self._keys, 2, axis=0), np.repeat(self._trees, 2, axis=0)
+                self._keys, self._trees = _longer(self._keys), _longer(self._trees)
             return filled
         slot = int(self._slots["used"][:filled].argmin())
         for which in ("own", "shared"):
@@ -191,5 +191,5 @@ def _is_plain(placer: Placer) -> bool:
 
 
 def _longer(table: Any) -> Any:
-    """Twice as many rows."""
-    return np.concatenate((table, np.zeros_like(table)))
+    """Twice as many rows. The new ones begin as copies, so that keys behind the last host stay impossible."""
+    return np.concatenate((table, table))

@@ -34,7 +34,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class PostgresServer:
-    """One cluster; databases in it are cheap, made from a template."""
+    """One cluster with as many databases as one likes."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         self._directory = directory
@@ -73,16 +73,19 @@ class PostgresServer:
         """As a crash: what is left is what was on the disk."""
         self._end(signal.SIGQUIT)
 
-    async def create_database(self, name: str, *, template: str = "template1") -> str:
+    async def create_database(self, name: str) -> str:
         """Returns its URL."""
-        connection = await asyncpg.connect(self.url("postgres"))
-        try:
-            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        finally:
-            await connection.close()
+        await self.run("postgres", f'CREATE DATABASE "{name}"')
         return self.url(name)
 
-    async def run(self, database: str, sql: str) -> list[Any]:
+    async def run(self, database: str, sql: str) -> None:
+        connection = await asyncpg.connect(self.url(database))
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
+
+    async def rows(self, database: str, sql: str) -> list[Any]:
         connection = await asyncpg.connect(self.url(database))
         try:
             return list(await connection.fetch(sql))
