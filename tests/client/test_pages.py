@@ -37,9 +37,12 @@ def test_a_list_that_just_fits_has_no_more() -> None:
 
 
 def test_the_same_page_again_and_again_ends_in_an_error() -> None:
-    with scripted(page(["a"], "same")) as server, server.client() as client:
-        with pytest.raises(BadAnswer, match="again and again"):
-            list(client.hosts.list())
+    with (
+        scripted(page(["a"], "same")) as server,
+        server.client() as client,
+        pytest.raises(BadAnswer, match="again and again"),
+    ):
+        list(client.hosts.list())
 
 
 def test_what_stands_beside_the_items_is_kept() -> None:

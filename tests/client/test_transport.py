@@ -130,9 +130,12 @@ def test_an_answer_of_somebody_else_is_told_as_such() -> None:
 
 def test_a_redirect_is_not_followed_with_our_token() -> None:
     away = Answer(status=307, headers={"Location": "http://elsewhere.example/"})
-    with scripted(away) as server, server.client(token="secret") as client:
-        with pytest.raises(BadAnswer, match=r"sends us on to http://elsewhere\.example/"):
-            client.info()
+    with (
+        scripted(away) as server,
+        server.client(token="secret") as client,
+        pytest.raises(BadAnswer, match=r"sends us on to http://elsewhere\.example/"),
+    ):
+        client.info()
 
 
 def test_the_token_travels_and_is_never_shown() -> None:

@@ -15,7 +15,7 @@ from virtflow.model.plan import Placement, Request
 from virtflow.model.shape import Shape
 from virtflow.testing.builders import host, pool, requests, shape
 from virtflow.testing.oracle import PlainFleet, PlainHost, ScanFleet
-from virtflow.testing.random_fleets import KEYED, fleets, hosts, shapes
+from tests.engine.random_fleets import KEYED, fleets, hosts, shapes
 
 #: in Python, and in machine code where numba is there
 WAYS = (False, True) if importlib.util.find_spec("numba") else (False,)

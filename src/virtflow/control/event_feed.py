@@ -16,13 +16,15 @@ class EventFeed:
     def __init__(self, store: Store, *, poll_s: float = 1.0) -> None:
         self._store = store
         self._poll_s = poll_s
-        self._news = asyncio.Event()
+        #: there only while somebody waits for it
+        self._news: asyncio.Event | None = None
         self._closed = False
 
     def tell(self) -> None:
         """Something was committed. Wakes all followers, costs nothing when there are none."""
-        self._news.set()
-        self._news = asyncio.Event()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     def close(self) -> None:
         self._closed = True
@@ -49,7 +51,7 @@ class EventFeed:
         if after is None:
             after = (await self._store.event_range())[1]
         while not self._closed:
-            news = self._news
+            news = self._news = self._news or asyncio.Event()
             page = await self.read(where, after=after, limit=_READ_AT_ONCE)
             after = page.next_after
             if page.items:

@@ -27,6 +27,13 @@ class Submission:
         #: filled by the commit, in the order of the tasks
         self.views: list[VmView] = []
 
+    async def ended(self) -> None:
+        """The caller was cancelled, the commit goes on: until it ends, the names and the key of the request are taken."""
+        if self.done.cancelled():  # with its caller; the commit needs another one to tell
+            self.done = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self.done])
+            self.done.exception()
+
     def settle(self) -> None:
         if not self.done.done():
             self.done.set_result(self.views)

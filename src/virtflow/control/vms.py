@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -26,6 +26,7 @@ from virtflow.store.contract import InstanceFilter, Removed, RoomChange, Store
 
 #: inside the class `list` is a verb
 _Views = list[VmView]
+_NO_CLAIMS: set[str | bytes] = set()
 
 
 class Vms:
@@ -64,16 +65,18 @@ class Vms:
         """Accepted and durable when this returns, and placed already if that was possible in the same commit."""
         self._check(orders, check_pool=check_pool)
         tasks = self._tasks_of(orders, together=together)
-        done: asyncio.Future[_Views] = asyncio.get_running_loop().create_future()
-        submission = Submission(tasks, actor=actor, receipt=receipt, done=done)
-        with self._claimed(orders, tasks):
+        claims = self._claim(orders, tasks)
+        try:
+            done: asyncio.Future[_Views] = asyncio.get_running_loop().create_future()
+            submission = Submission(tasks, actor=actor, receipt=receipt, done=done)
             self._scheduler.hand_in(submission)
             try:
-                return await asyncio.shield(done)
+                return await done
             except asyncio.CancelledError:
-                # the client went away, the commit goes on: until it ends, its names and its key are taken
-                await asyncio.wait([done])
+                await submission.ended()
                 raise
+        finally:
+            self._in_flight -= claims
 
     def _check(self, orders: Sequence[VmOrder], *, check_pool: bool) -> None:
         """Mistakes that waiting cannot mend are refused at the door; each shape is looked at once."""
@@ -111,14 +114,16 @@ class Vms:
             deadline_ms=None if order.deadline_s is None else now_ms + order.deadline_s * 1000,
         )
 
-    @contextlib.contextmanager
-    def _claimed(self, orders: Sequence[VmOrder], tasks: Sequence[Waiting]) -> Iterator[None]:
+    def _claim(self, orders: Sequence[VmOrder], tasks: Sequence[Waiting]) -> set[str | bytes]:
+        """Names and client ids are ours until the commit ended; a second one of them is refused now."""
         claims = [
             claim
             for order, task in zip(orders, tasks, strict=True)
             for claim in (task.name, None if order.task_id is None else task.id)
             if claim is not None
         ]
+        if not claims:
+            return _NO_CLAIMS
         unique = set(claims)
         if len(unique) != len(claims):
             twice = next(claim for claim in unique if claims.count(claim) > 1)
@@ -126,14 +131,12 @@ class Vms:
         clash = unique & self._in_flight
         if clash:
             raise Conflict(
-                f"{_shown(next(iter(clash)))} is being created by another request", code="already_exists",
+                f"{_shown(next(iter(clash)))} is being created by another request",
+                code="already_exists",
                 remedy="choose another name, or wait for the other request",
-            )  # fmt: skip
+            )
         self._in_flight |= unique
-        try:
-            yield
-        finally:
-            self._in_flight -= unique
+        return unique
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
