@@ -99,7 +99,10 @@ def _show(out: Path, how: str, *, vms: int, lines: int) -> None:
     total = sum(stacks.values()) or 1
     main_us = seen["used_s"] / vms * 1e6
     print(f"The main thread was idle {idle * 100:.0f} % of the time and took {main_us:.1f} µs per VM, of which")
-    print(f"garbage collection {seen['gc_s'] / vms * 1e6:.1f} µs (it counts for whoever was interrupted by it).")
+    print(
+        f"garbage collection {seen['gc_s'] / vms * 1e6:.1f} µs (it counts for whoever was interrupted by it), "
+        f"the longest pause {seen['gc_s_max'] * 1000:.1f} ms."
+    )
     for title, counts in (("by itself", _leaves(stacks)), ("with what it calls", _everybody(stacks))):
         print(f"\nµs per VM, {title}")
         for name, count in counts.most_common(lines):
@@ -155,7 +158,7 @@ class _Sampler:
 
     def __init__(self) -> None:
         self._stacks: collections.Counter[tuple[str, ...]] = collections.Counter()
-        self._gc_s = self._gc_from_s = 0.0
+        self._gc_s = self._gc_s_max = self._gc_from_s = 0.0
         self._watched_s = self._used_s = 0.0
         self._is_on = False
         gc.callbacks.append(self._note_gc)
@@ -177,13 +180,21 @@ class _Sampler:
         if phase == "start":
             self._gc_from_s = time.perf_counter()
         elif self._is_on:
-            self._gc_s += time.perf_counter() - self._gc_from_s
+            pause_s = time.perf_counter() - self._gc_from_s
+            self._gc_s += pause_s
+            self._gc_s_max = max(self._gc_s_max, pause_s)
 
     def write(self, out: Path) -> None:
         stacks: collections.Counter[str] = collections.Counter()
         for stack, count in self._stacks.items():
             stacks[";".join(reversed(stack))] += count
-        seen = {"stacks": stacks, "gc_s": self._gc_s, "watched_s": self._watched_s, "used_s": self._used_s}
+        seen = {
+            "stacks": stacks,
+            "gc_s": self._gc_s,
+            "gc_s_max": self._gc_s_max,
+            "watched_s": self._watched_s,
+            "used_s": self._used_s,
+        }
         out.write_text(json.dumps(seen))
 
 

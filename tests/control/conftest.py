@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.store.conftest import postgresql, postgresql_url, url  # noqa: F401  fixtures
+from tests.store.conftest import _postgresql_database, postgresql, postgresql_url, url  # noqa: F401  fixtures
 
 from virtflow.config import Config, load_config
 from virtflow.control.orders import VmOrder

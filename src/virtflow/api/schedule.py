@@ -9,11 +9,11 @@ from virtflow.api.operation import Desk, Noun
 from virtflow.api.orders import ScheduleIn
 from virtflow.api.query import NoQuery, read_query
 from virtflow.api.vms import order_body, place_order
-from virtflow.control.orders import Rendered
-from virtflow.model.errors import InvalidRequest, NotFound
-from virtflow.model.names import id_from_text, id_to_text
+from virtflow.control.orders import Rendered, VmOrder
+from virtflow.model.errors import Conflict, InvalidRequest, NotFound
+from virtflow.model.names import derived_vm_name, id_from_text, id_to_text
 from virtflow.model.task import RESULT_WORD, Task, TaskState
-from virtflow.model.views import VmView
+from virtflow.model.views import TaskView, VmView
 
 schedule = Noun("schedule")
 
@@ -50,7 +50,10 @@ _PROCESSING = _encode(ResultOut(status="processing"))
 
 
 def _submitted(views: list[VmView]) -> Rendered:
-    task_id = id_to_text(views[0].task_id)
+    return _receipt(id_to_text(views[0].task_id))
+
+
+def _receipt(task_id: str) -> Rendered:
     body = f'{{"task_id":"{task_id}","message":"Task submitted, check status later."}}'
     return 202, body.encode(), (*JSON_TYPE, ("location", f"/result/{task_id}"))
 
@@ -68,8 +71,34 @@ async def submit(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for a VM, and look for the result later."""
     exchange.route = "/schedule"
     order = await desk.orders.read_schedule(await order_body(desk, exchange))
+    if order.task_id is None:
+        return await _submit(desk, exchange, order)
+    # two of them at once: the second waits for the first, then finds its task
+    async with desk.house.answers.claim("task_id", order.task_id, b""):
+        try:
+            return await _submit(desk, exchange, order)
+        except Conflict:
+            task = await desk.house.tasks.result(id_from_text(order.task_id))
+            if task is None or not _is_same(order, await desk.house.tasks.get(task.id)):
+                raise
+            return _receipt(task.id_text)
+
+
+async def _submit(desk: Desk, exchange: Exchange, order: VmOrder) -> Rendered:
     # a pool that nobody knows has no nodes: that is a result, not a mistake
     return await place_order(desk, exchange, (order,), _submitted, check_pool=False)
+
+
+def _is_same(order: VmOrder, view: TaskView) -> bool:
+    """Is this the task that the order once became?"""
+    task = view.task
+    deadline_ms = None if order.deadline_s is None else task.accepted_ms + order.deadline_s * 1000
+    return (
+        view.shape == order.shape
+        and task.vm_name == (order.name or derived_vm_name(task.id))
+        and (task.priority, task.when_unplaceable) == (order.priority, order.when_unplaceable)
+        and task.deadline_ms == deadline_ms
+    )
 
 
 @schedule.get("/result/{task_id}", answers={200: ResultOut}, is_hot=True)

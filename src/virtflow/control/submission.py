@@ -28,7 +28,7 @@ class Submission:
         self.views: list[VmView] = []
 
     async def ended(self) -> None:
-        """The caller was cancelled, the commit goes on: until it ends, the names and the key of the request are taken."""
+        """The caller was cancelled, the commit goes on: until it ends, the request's names and key are taken."""
         if self.done.cancelled():  # with its caller; the commit needs another one to tell
             self.done = asyncio.get_running_loop().create_future()
             await asyncio.wait([self.done])
