@@ -140,7 +140,7 @@ def new_service(**flags: str) -> Service:
     config = load_config(
         environ={"HOME": str(Path.cwd())},
         known_strategies=strategies.names(),
-        flags={"retry_wait_s": "0.02", "tick_s": "0.2", **flags},
+        flags={"retry_wait_s": "0.02", "retries_max": "0", "tick_s": "0.1", **flags},
     )
     return build(config, store=open_store("sqlite://"), inventories=[])
 

@@ -75,7 +75,11 @@ def test_nobody_there_is_said_with_the_way_out(alone: Program) -> None:
     [
         (["gte"], "No such command 'gte'. Did you mean 'get'?", "virtflow"),
         (["get", "nodes"], "No such command 'nodes'.", "virtflow get"),
-        (["get", "hosts", "--poll", "x"], "No such option: --poll (Possible options: --pool)", "virtflow get hosts"),
+        (
+            ["get", "hosts", "--poll", "x"],
+            "No such option: --poll (Possible options: --label, --pool)",
+            "virtflow get hosts",
+        ),
         (["get", "hosts", "--limit", "0"], "0 is out of range: at least 1.", "virtflow get hosts"),
         (["get", "hosts", "-o", "xml"], "'xml' is none of table, wide, json, yaml, name.", "virtflow get hosts"),
         (["place", "--gpu", "one"], "'one' is no whole number.", "virtflow place"),
@@ -163,7 +167,8 @@ def test_the_server_may_be_named_anywhere() -> None:
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     items = [{"name": f"bm-{number:05d}"} for number in range(20_000)]
     with scripted(Answer({"items": items[:1000], "next": None})) as server:
-        line = f"{sys.executable} -m virtflow.cli.app --server {server.address} get hosts -o json | head -1; echo ${{PIPESTATUS[0]}}"
+        program = f"{sys.executable} -m virtflow.cli.app --server {server.address}"
+        line = f"{program} get hosts -o json | head -1; echo ${{PIPESTATUS[0]}}"
         ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("[\n0\n", "")
 

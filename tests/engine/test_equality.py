@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.engine.random_fleets import KEYED, fleets, hosts, shapes
 
 from virtflow.engine.decide import decide
 from virtflow.engine.fleet import Fleet
@@ -15,7 +16,6 @@ from virtflow.model.plan import Placement, Request
 from virtflow.model.shape import Shape
 from virtflow.testing.builders import host, pool, requests, shape
 from virtflow.testing.oracle import PlainFleet, PlainHost, ScanFleet
-from tests.engine.random_fleets import KEYED, fleets, hosts, shapes
 
 #: in Python, and in machine code where numba is there
 WAYS = (False, True) if importlib.util.find_spec("numba") else (False,)

@@ -12,7 +12,7 @@ from virtflow.cli import about, apply, capacity, demo, events, explain, fleet, h
 from virtflow.cli import pools as _pools  # noqa: F401  # adds itself to the verbs
 from virtflow.cli import strategies as _strategies  # noqa: F401
 from virtflow.cli import vms as _vms  # noqa: F401
-from virtflow.cli.coercion import LightCommand, LightGroup
+from virtflow.cli.coercion import LightCommand, LightGroup, ReaderGone
 from virtflow.cli.connect import DEFAULT_SERVER, SERVER_VARIABLE, Target
 from virtflow.cli.exits import Exit, report
 
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
+    except (ReaderGone, BrokenPipeError):
         # the reader of our pipe has seen enough; and nothing shall be flushed into it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK

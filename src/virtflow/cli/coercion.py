@@ -15,6 +15,10 @@ from typer.core import TyperCommand, TyperGroup
 _YES, _NO = {"1", "true", "t", "yes", "y", "on"}, {"0", "false", "f", "no", "n", "off", ""}
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed the pipe. Under its own name typer would call it a failure."""
+
+
 class LightGroup(TyperGroup):
     def get_help_option(self, ctx: Any) -> Any:
         return _read_by_us(super().get_help_option(ctx))
@@ -30,6 +34,12 @@ class LightCommand(TyperCommand):
 
     def get_help_option(self, ctx: Any) -> Any:
         return _read_by_us(super().get_help_option(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
 
 def _read_by_us(parameter: Any) -> Any:
@@ -87,10 +97,12 @@ def _number(word: str, wanted: type, least: float | None, most: float | None) ->
         number: int | float = wanted(word)
     except ValueError:
         raise ValueError(f"{word!r} is no {'whole ' if wanted is int else ''}number.") from None
-    too_small = least is not None and number < least
-    if too_small or (most is not None and number > most) or not math.isfinite(number):
-        bounds = [f"at least {least:,}"] * (least is not None) + [f"at most {most:,}"] * (most is not None)
-        raise ValueError(f"{word} is out of range: {' and '.join(bounds)}.")
+    bounds = [f"at least {least:,}"] if least is not None else []
+    bounds += [f"at most {most:,}"] if most is not None else []
+    # NaN is neither smaller nor larger than anything
+    fits = math.isfinite(number) and (least is None or number >= least) and (most is None or number <= most)
+    if not fits:
+        raise ValueError(f"{word} is out of range: {' and '.join(bounds) or 'a number that ends'}.")
     return number
 
 

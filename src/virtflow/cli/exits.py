@@ -103,6 +103,7 @@ def _problem(error: "ApiError") -> list[str]:
     fields = [
         f"  {field.pointer or '/'}: {field.detail}" + (f"; {field.remedy}" if field.remedy else "")
         for field in error.fields
+        if (field.detail, field.remedy) != (error.detail, error.remedy)  # one mistake needs no list
     ]
     head, *tail = _lines(error.detail, remedy)
     return [head, *fields, *tail]

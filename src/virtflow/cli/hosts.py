@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from virtflow.client.records import Host, Vm
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 MaybeNames = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", show_default=False)]
 VMS_SHOWN = 20
 
@@ -105,7 +106,7 @@ def get_hosts(
 
 
 @noun(describe, "host")
-def describe_host(ctx: typer.Context, name: str, output_format: Output = Format.TABLE) -> int:
+def describe_host(ctx: typer.Context, name: Name, output_format: Output = Format.TABLE) -> int:
     """Everything about a host: its room in every dimension, and what is on it."""
     with connect(ctx) as client:
         host = client.hosts.get(name)
@@ -131,7 +132,7 @@ def draw_host(host: "Host", guests: "list[Vm]", screen: Screen) -> Iterator[str]
     ]
     yield from draw_facts(facts, screen)
     yield ""
-    yield from draw_table(list(host.allocatable), _room_columns(host), screen)
+    yield from draw_table(words.in_order(host.allocatable), _room_columns(host), screen)
     if guests:
         yield ""
         yield from draw_table(guests, vms.columns(screen), screen)
@@ -165,7 +166,7 @@ _ALWAYS = frozenset({"USED", "FREE", "ALLOCATABLE"})
 @noun(add, "host")
 def add_host(
     ctx: typer.Context,
-    name: str,
+    name: Name,
     cpu: Annotated[str, typer.Option(metavar="CORES", help="Cores it has: 64.")],
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory it has: 256GiB.")],
     disk: Annotated[str | None, typer.Option(metavar="SIZE", help="Disk it has: 2T, or 500 (GiB).")] = None,

@@ -49,9 +49,10 @@ def show_list(
         case Format.NAME:
             show(name(item) for item in items)
         case _:
-            _show_table(list(items), columns, wide=output is Format.WIDE, kind=kind)
+            rows = list(items)
+            _show_table(rows, columns, wide=output is Format.WIDE, kind=kind)
             if getattr(items, "has_more", False):
-                say(f"These are the first {TABLE_ROWS_MAX:,}; --limit shows more, -o name or json shows all.")
+                say(f"These are the first {len(rows):,}; --limit shows more, -o name or json shows all.")
 
 
 def _show_table(rows: Sequence[R], columns: Sequence[Column[R]], *, wide: bool, kind: str) -> None:

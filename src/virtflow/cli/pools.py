@@ -92,7 +92,7 @@ def draw_pool(pool: "Pool", summary: "PoolSummary | None", screen: Screen) -> It
     yield from draw_facts(facts, screen)
     if summary and summary.allocatable:
         yield ""
-        yield from draw_table(list(summary.allocatable), _room_columns(summary), screen)
+        yield from draw_table(words.in_order(summary.allocatable), _room_columns(summary), screen)
 
 
 def _hosts(pool: "Pool", summary: "PoolSummary | None") -> str:

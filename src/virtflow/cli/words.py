@@ -2,10 +2,11 @@
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from virtflow.cli.exits import UsageError
+from virtflow.model.resources import DIMENSIONS
 
 _CORES = re.compile(r"(\d+(?:\.\d+)?)(m?)", re.ASCII)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGTP])(?:i?B?)?)?", re.ASCII | re.IGNORECASE)
@@ -128,7 +129,13 @@ def _in_unit(dimension: str, number: int) -> str:
 
 def say_all(resources: Mapping[str, int], *, without: Sequence[str] = ("vms",)) -> str:
     """'cpu 4, memory 8GiB, licences 2'. The place in the VM quota goes without saying."""
-    return ", ".join(f"{name} {say(name, number)}" for name, number in resources.items() if name not in without)
+    return ", ".join(f"{name} {say(name, resources[name])}" for name in in_order(resources) if name not in without)
+
+
+def in_order(dimensions: Iterable[str]) -> list[str]:
+    """The built-in ones as everywhere, then the others by name."""
+    names = set(dimensions)
+    return [*(name for name in DIMENSIONS if name in names), *sorted(names.difference(DIMENSIONS))]
 
 
 def say_labels(labels: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from virtflow.engine.keys import STEPS
 from virtflow.engine.strategies.best_fit import best_fit, best_fit_absolute
 from virtflow.engine.strategies.by_count import distribute_load, optimize_utilization
 from virtflow.engine.strategies.hybrid import hybrid
@@ -12,6 +13,9 @@ from virtflow.engine.strategies.round_robin import round_robin
 from virtflow.engine.strategies.strategy import Strategy
 from virtflow.engine.strategies.virtflow import virtflow, virtflow_packed
 from virtflow.model.errors import InvalidStrategy
+
+#: Larger ones say nothing that smaller ones could not, and would leave the range in which scores are compared.
+WEIGHT_MAX = 1000.0
 
 BUILT_IN: tuple[Strategy, ...] = (
     least_loaded,
@@ -37,6 +41,10 @@ def register(strategy: Strategy) -> None:
         raise InvalidStrategy(f"strategy {strategy.name!r} is one of ours; give yours another name")
     if sum((bool(strategy.terms), strategy.choose is not None, strategy.score is not None)) != 1:
         raise InvalidStrategy(f"strategy {strategy.name!r} must have exactly one of terms, choose and score")
+    if not all(abs(term.weight) <= WEIGHT_MAX for term in strategy.terms) or not 0 < strategy.steps <= STEPS:
+        raise InvalidStrategy(
+            f"strategy {strategy.name!r}: a weight is beyond {WEIGHT_MAX:g}, or steps beyond {STEPS:g}"
+        )
     _known[strategy.name] = strategy
 
 
@@ -73,7 +81,3 @@ def weigh(strategy: Strategy, *settings: Mapping[str, float]) -> dict[str, float
                 )
             weights[name] = float(weight)
     return weights
-
-
-#: Larger ones say nothing that smaller ones could not, and would leave the range in which scores are compared.
-WEIGHT_MAX = 1000.0
