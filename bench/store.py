@@ -143,14 +143,15 @@ async def measure_writes(store: Store, host_ids: Sequence[int], size: int, secon
     async with store.transaction() as tx:
         [shape_id] = await tx.intern_shapes([SHAPE])
     taken_ms: list[float] = []
-    async with lag_beside() as late_ms:
-        end_s = time.perf_counter() + seconds
-        while time.perf_counter() < end_s:
-            rows = batch(host_ids, size, shape_id, chance, first + len(taken_ms))
-            await asyncio.sleep(0.002)  # the timer beside us starts fresh
+    late_ms: list[float] = []
+    end_s = time.perf_counter() + seconds
+    while time.perf_counter() < end_s:
+        rows = batch(host_ids, size, shape_id, chance, first + len(taken_ms))
+        async with lag_beside(late_ms):
             began_s = time.perf_counter()
             await write(store, SHAPE, rows)
             taken_ms.append((time.perf_counter() - began_s) * 1000)
+            await asyncio.sleep(0.001)  # so that the timer beside us sees the end, too
     return Figures(
         rounds=len(taken_ms),
         vms=len(taken_ms) * size,
@@ -162,9 +163,7 @@ async def measure_writes(store: Store, host_ids: Sequence[int], size: int, secon
 
 
 @contextlib.asynccontextmanager
-async def lag_beside(step_s: float = 0.001) -> AsyncIterator[list[float]]:
-    late_ms: list[float] = []
-
+async def lag_beside(late_ms: list[float], step_s: float = 0.001) -> AsyncIterator[None]:
     async def watch() -> None:
         while True:
             began_s = time.perf_counter()
@@ -172,8 +171,9 @@ async def lag_beside(step_s: float = 0.001) -> AsyncIterator[list[float]]:
             late_ms.append((time.perf_counter() - began_s - step_s) * 1000)
 
     task = asyncio.create_task(watch())
+    await asyncio.sleep(0)
     try:
-        yield late_ms
+        yield
     finally:
         task.cancel()
 

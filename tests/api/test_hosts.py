@@ -126,7 +126,7 @@ async def test_filters(api: Api, query: str, names: list[str]) -> None:
 @pytest.mark.parametrize("label", ["x", "=v", "k=v&label=k=w", "k%00=v", "k=%07"])
 async def test_a_label_filter_is_key_and_value(api: Api, label: str) -> None:
     answer = await api.get(f"/v1/hosts?label={label}")
-    assert (answer.status, answer.pointers) == (422, ["?label"])
+    assert (answer.status, answer.pointers[0].removesuffix("/0")) == (422, "?label")
 
 
 async def test_pages_go_on_where_they_ended(api: Api) -> None:

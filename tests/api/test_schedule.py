@@ -95,7 +95,13 @@ async def test_another_request_with_the_same_task_id_is_refused(api: Api, ai: No
 
 @pytest.mark.parametrize(
     ("said", "meant"),
-    [(True, "required"), (False, "allowed"), ("required", "required"), ("allowed", "allowed"), ("forbidden", "forbidden")],
+    [
+        (True, "required"),
+        (False, "allowed"),
+        ("required", "required"),
+        ("allowed", "allowed"),
+        ("forbidden", "forbidden"),
+    ],
 )
 async def test_dedicated_is_a_boolean_or_a_word(api: Api, said: object, meant: str) -> None:
     task_id = await submit(api, dedicated=said, when_unplaceable="wait")

@@ -54,7 +54,7 @@ def test_many_are_placed_and_summed_up(virtflow: Program) -> None:
     ran = virtflow("place", "web", "--cpu", "1", "--pool", "many", "--count", "10")
     assert ran.code == Exit.OK
     assert ran.lines[-2:] == ["10 VMs: 8 placed on 1 host, 2 waiting", "why: virtflow explain vm web-9"]
-    assert virtflow.line("virtflow explain vm web-9").lines[0].startswith("the hosts that may carry it have not")
+    assert virtflow.line("virtflow explain vm web-9").lines[0].startswith("The hosts that may carry it have not")
     names = virtflow("place", "tiny", "--cpu", "1m", "--pool", "many", "--count", "30", "-o", "name").lines
     assert names == [f"tiny-{number}" for number in range(1, 31)]
 

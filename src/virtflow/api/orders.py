@@ -6,7 +6,7 @@ new, rare or wrong takes the strict way of `strict.py`, which gives the same ord
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -14,7 +14,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from virtflow.api.rules import (
     BULK,
-    STRATEGY,
     Amount,
     DeadlineS,
     Labels,
@@ -29,6 +28,8 @@ from virtflow.api.rules import (
 )
 from virtflow.api.strict import Findings, parse, read, refusal, take
 from virtflow.control.orders import VmOrder
+from virtflow.engine import strategies
+from virtflow.model.errors import FieldProblem, InvalidStrategy
 from virtflow.model.limits import AMOUNT_MAX
 from virtflow.model.names import NAME, TASK_ID, is_name
 from virtflow.model.resources import CPU, DIMENSIONS, DISK, GPU, MEMORY
@@ -168,15 +169,19 @@ class Orders:
         if lines is not None and (orders := self._plain_orders(lines.items)) is not None:
             return orders, lines.mode == "all_or_nothing"
         batch = await read_aside(body, VmBatchIn)
-        _refuse_names_twice(batch.items)
-        return [self.order_of(vm) for vm in batch.items], batch.mode == "all_or_nothing"
+        return self.orders_of(batch.items), batch.mode == "all_or_nothing"
 
     async def read_schedule(self, body: bytes) -> VmOrder:
         line = _plain(_decode_schedule, body)
         order = None if line is None else self._schedule_order(line)
         return order or self._order_of_schedule(await read_aside(body, ScheduleIn))
 
-    def order_of(self, vm: VmIn) -> VmOrder:
+    def orders_of(self, vms: Sequence[VmIn]) -> Sequence[VmOrder]:
+        _refuse_names_twice(vms)
+        return [self.order_of(vm, place=f"/items/{number}") for number, vm in enumerate(vms)]
+
+    def order_of(self, vm: VmIn, *, place: str = "") -> VmOrder:
+        check_strategy(vm.strategy or "", vm.weights or {}, place=place)
         wanted = shape(
             vm.resources,
             pool="default" if vm.pool is UNSET else vm.pool,
@@ -189,6 +194,7 @@ class Orders:
         return _order(self._same(wanted), vm, None, WhenUnplaceable.WAIT)
 
     def _order_of_schedule(self, asked: ScheduleIn) -> VmOrder:
+        check_strategy(asked.strategy or "", {})
         wanted = shape(
             _resources(asked),
             pool=asked.requested_pool,
@@ -269,6 +275,17 @@ def _spelling(line: _VmLine) -> tuple[object, ...]:
     )
 
 
+def check_strategy(name: str, weights: Mapping[str, float], *, place: str = "") -> None:
+    """A strategy nobody knows, or weights that it does not have. What the pool will choose is not known here."""
+    try:
+        if name:
+            strategies.weigh(strategies.get(name), weights)
+    except InvalidStrategy as error:
+        field = "weights" if error.error_code == "invalid_weights" else "strategy"
+        problem = FieldProblem(f"{place}/{field}", error.detail, error.remedy)
+        raise InvalidStrategy(error.detail, code=error.error_code, remedy=error.remedy, fields=[problem]) from None
+
+
 async def read_aside(body: bytes, of: type[T]) -> T:
     """`strict.read`; a large body does not hold up the others."""
     return read(body, of) if len(body) < THREAD_FROM_BYTES else await asyncio.to_thread(read, body, of)
@@ -336,7 +353,7 @@ def _common_shape(line: _VmLine | _ScheduleLine, amounts: dict[str, int], pool: 
     strategy = line.strategy or ""
     if dedicated is None or line.labels is not UNSET or not (pool == "" or is_name(pool)):
         return None
-    if strategy and STRATEGY.fullmatch(strategy) is None:
+    if strategy and strategy not in strategies.names():
         return None
     return shape(amounts, pool=pool, dedicated=dedicated, strategy=strategy)
 

@@ -96,7 +96,7 @@ async def explain(call: Call[VmIn | ExplainManyIn, ExplainQuery]) -> Rendered:
     """Say where a VM would go, or why nowhere; nothing is written."""
     runners_up, audience = call.query.runners_up, call.query.view
     if isinstance(call.body, ExplainManyIn):
-        shapes = [call.desk.orders.order_of(vm).shape for vm in call.body.items]
+        shapes = [order.shape for order in call.desk.orders.orders_of(call.body.items)]
         previews = await call.house.placements.explain_all(shapes, runners_up=runners_up or 0)
         placeable = sum(preview.winner is not None for preview in previews)
         items = [preview_out(preview, audience=audience) for preview in previews]

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from virtflow.api.operation import Call, Noun, nothing, ok
+from virtflow.api.orders import check_strategy
 from virtflow.api.pages import Paged, bad_cursor, cursor_key, cut
 from virtflow.api.query import NoQuery
 from virtflow.api.rules import PoolName, Ratios, StrategyName
@@ -116,6 +117,7 @@ async def get_pool(call: Call[None, NoQuery]) -> Rendered:
 async def put_pool(call: Call[PoolIn, NoQuery]) -> Rendered:
     """Say what holds for a pool."""
     said, name = call.body, _put_name(call)
+    check_strategy(said.strategy or "", {})
     spec = PoolSpec(
         name=name,
         overcommit=said.overcommit or {},

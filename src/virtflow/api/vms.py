@@ -19,7 +19,7 @@ from virtflow.api.rules import BULK, Name, PoolName, TaskId
 from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
 from virtflow.control.orders import Rendered, VmOrder
-from virtflow.model.errors import NotFound
+from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.instance import Status
 from virtflow.model.names import TASK_ID, id_to_text, is_name
 from virtflow.model.shape import Dedicated, Shape
@@ -250,9 +250,16 @@ async def create_vms(desk: Desk, exchange: Exchange) -> Rendered:
     """Ask for many VMs, each for itself or all together."""
     exchange.route = "/v1/vms/batch"
     orders, together = await desk.orders.read_many(await order_body(desk, exchange))
-    return await place_order(
-        desk, exchange, orders, functools.partial(_accepted_all, desk.vm_writer), together=together
-    )
+    render = functools.partial(_accepted_all, desk.vm_writer)
+    try:
+        return await place_order(desk, exchange, orders, render, together=together)
+    except InvalidRequest as error:
+        if len(orders) == 1:  # further in, a list of one is taken for a single order
+            error.fields = tuple(
+                msgspec.structs.replace(one, pointer="/items/0" + one.pointer.removeprefix("/items/0"))
+                for one in error.fields
+            )
+        raise
 
 
 async def order_body(desk: Desk, exchange: Exchange) -> bytes:

@@ -73,9 +73,8 @@ STYLES = {"completed": "green", "failed": "red", "missing": "red", "cancelled": 
 def draw_event(event: "Event", screen: Screen, *, is_wide: bool = False) -> str:
     at = f"{event.at:%H:%M:%S}" if event.at else ""
     style = STYLES.get(event.type.partition(".")[2], "")
-    where = [
-        f"{name}={value}" for name, value in (("vm", event.vm), ("host", event.host)) if value and value != event.id
-    ]
-    delta = words.say_all(event.delta) if is_wide and event.delta else ""
-    said = " ".join(part for part in (event.id, *where, event.text, delta) if part)
-    return f"{event.seq:>7}  {at}  {screen.paint(event.type.ljust(15), style)}  {said}"
+    subject = event.vm or event.id or words.say_pool(event.pool)
+    host = f"on {event.host}" if event.host and event.host != subject else ""
+    more = [words.say_all(event.delta or {}), event.actor and f"by {event.actor}", event.id] if is_wide else []
+    said = " ".join(part for part in (subject, host, event.text, *more) if part)
+    return f"{event.seq:>6}  {at}  {screen.paint(event.type.ljust(15), style)}  {said}"

@@ -80,7 +80,7 @@ def draw_preview(preview: "Preview", order: Order, screen: Screen) -> Iterator[s
         return
     host = preview.winner.host or "a host"
     yield screen.paint(f"{subject} fits: {host} is the best of {preview.hosts_possible} possible hosts.", "bold")
-    yield f"{preview.strategy}: the lowest score wins; equal scores: fewer instances, then the name."
+    yield from screen.wrap(f"By {preview.strategy}: the lowest score wins, then fewer instances, then the name.")
     yield ""
     candidates = [preview.winner, *preview.runners_up]
     yield from draw_table(candidates, _candidate_columns(preview.winner), screen)

@@ -130,7 +130,7 @@ def draw_rest(summary: "Fleet", screen: Screen) -> Iterator[str]:
         yield f"          the oldest has waited {words.say_duration(summary.oldest_waiting_s)}"
     for inventory in summary.inventory:
         yield draw_inventory(inventory, screen)
-    yield screen.paint("fill = the fullest of cpu, memory, disk and gpu   * dedicated   x takes nothing new", "dim")
+    yield screen.paint("% = the fullest of cpu, memory, disk, gpu   * = dedicated   x = takes nothing", "dim")
 
 
 def draw_inventory(inventory: "Inventory", screen: Screen) -> str:

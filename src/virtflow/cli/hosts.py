@@ -144,7 +144,7 @@ def _room_columns(host: "Host") -> list[Column[str]]:
     def column(title: str, amounts: dict[str, int]) -> Column[str]:
         return Column(
             title,
-            lambda name: words.say(name, amounts[name]) if amounts.get(name) else "0" if title in _ALWAYS else "",
+            lambda name: words.say_about(name, amounts[name]) if amounts.get(name) else "0" if title in _ALWAYS else "",
             is_number=True,
         )
 

@@ -80,8 +80,7 @@ def changed(order: Mapping[str, object], changes: Mapping[str, object]) -> Order
     """The order with some fields changed, the way of JSON merge patch; what changes to nothing is left out."""
     merged = dict(order)
     for key, value in changes.items():
-        before = merged.get(key)
-        merged[key] = changed(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        merged[key] = changed(_table(merged.get(key)), value) if isinstance(value, dict) else value
     return {key: value for key, value in merged.items() if value is not None}
 
 

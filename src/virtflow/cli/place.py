@@ -138,7 +138,9 @@ def _one(client: "Client", vm: "Vm", order: Order) -> Iterator[str]:
     if vm.is_placed:  # while we asked
         yield from _one(client, vm, order)
         return
-    yield f"{vm.name} {'waits for room' if vm.is_waiting else vm.status}"
+    gives_up = order.get("when_unplaceable") == "fail"
+    waits = "found no room; it is tried a few times more" if gives_up else "waits for room"
+    yield f"{vm.name} {waits if vm.is_waiting else vm.status}"
     if vm.explanation:
         yield from draw_explanation(vm.explanation, {**order, "name": vm.name}, screen_of(), exists=True)
 

@@ -107,8 +107,8 @@ def _room_columns(summary: "PoolSummary") -> list[Column[str]]:
 
     return [
         Column("RESOURCE", str, is_needed=True),
-        Column("USED", lambda name: words.say(name, summary.used.get(name, 0)), is_number=True),
-        Column("ALLOCATABLE", lambda name: words.say(name, summary.allocatable[name]), is_number=True),
+        Column("USED", lambda name: words.say_about(name, summary.used.get(name, 0)), is_number=True),
+        Column("ALLOCATABLE", lambda name: words.say_about(name, summary.allocatable[name]), is_number=True),
         Column("FULL", share, is_number=True),
     ]
 

@@ -16,7 +16,7 @@ Order = Mapping[str, object]
 
 def draw_explanation(explanation: "Explanation", order: Order, screen: Screen, *, exists: bool) -> Iterator[str]:
     """`order`: what was asked, as the API takes or answers it. `exists`: a VM of that name waits already."""
-    for line in screen.wrap(explanation.text):
+    for line in screen.wrap(explanation.text[:1].upper() + explanation.text[1:]):
         yield screen.paint(line, "yellow")
     if explanation.filters:
         yield ""

@@ -114,6 +114,12 @@ def say(dimension: str, number: int) -> str:
     return writers[dimension](number) if dimension in writers else str(number)
 
 
+def say_about(dimension: str, number: int) -> str:
+    """For reading, not for typing again: sums of many hosts are seldom round."""
+    exact = say(dimension, number)
+    return exact if len(exact) <= 7 else f"{_in_unit(dimension, number)}{_UNIT.get(dimension, '')}"
+
+
 def say_pair(dimension: str, used: int, whole: int) -> str:
     """'96/256GiB': one unit for both, since it is read as a fraction."""
     return f"{_in_unit(dimension, used)}/{_in_unit(dimension, whole)}{_UNIT.get(dimension, '')}"

@@ -303,7 +303,7 @@ def _open_task(waiting: Waiting, shape_id: int) -> Task:
     return Task(
         id=waiting.id,
         instance_id=waiting.id,
-        vm_name=waiting.name or derived_vm_name(waiting.id),
+        given_name=waiting.name,
         state=TaskState.QUEUED,
         shape_id=shape_id,
         when_unplaceable=waiting.when_unplaceable,
@@ -319,7 +319,7 @@ def _placed_task(waiting: Waiting, shape_id: int, placement: Placement, now_ms: 
     return Task(
         id=waiting.id,
         instance_id=waiting.id,
-        vm_name=waiting.name or derived_vm_name(waiting.id),
+        given_name=waiting.name,
         state=TaskState.COMPLETED,
         shape_id=shape_id,
         when_unplaceable=waiting.when_unplaceable,

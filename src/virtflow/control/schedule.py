@@ -341,7 +341,7 @@ class Scheduler:
             fresh = [task for task in tasks if task.id not in self._waiting]
             shapes = await self._store.shapes(sorted({task.shape_id for task in fresh}))
             for task in fresh:
-                self._waiting.add(Waiting.from_task(task, shapes[task.shape_id], name=task.vm_name))
+                self._waiting.add(Waiting.from_task(task, shapes[task.shape_id], name=task.given_name))
 
 
 def _gangs_together(tasks: list[Waiting]) -> list[Waiting]:

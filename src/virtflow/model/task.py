@@ -6,7 +6,7 @@ import msgspec
 
 from virtflow.model.errors import Conflict
 from virtflow.model.explanation import Explanation
-from virtflow.model.names import id_to_text
+from virtflow.model.names import derived_vm_name, id_to_text
 
 
 class TaskState(enum.IntEnum):
@@ -63,7 +63,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     id: bytes
     instance_id: bytes
-    vm_name: str
+    #: None = the derived name
+    given_name: str | None = None
     state: TaskState
     shape_id: int
     when_unplaceable: WhenUnplaceable = WhenUnplaceable.FAIL
@@ -90,6 +91,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def id_text(self) -> str:
         return id_to_text(self.id)
+
+    @property
+    def vm_name(self) -> str:
+        return self.given_name or derived_vm_name(self.instance_id)
 
     @property
     def is_over(self) -> bool:

@@ -133,6 +133,8 @@ class PostgresStore(Reads, Housekeeping):
                 # whoever is stopped in the middle of a transaction must not hold its rows for ever
                 "idle_in_transaction_session_timeout": _milliseconds(self._statement_s),
                 "jit": "off",  # our statements are short, compiling them is not
+                # a plan that was made for an empty table, or a batch of one, would be kept for full ones and thousands
+                "plan_cache_mode": "force_custom_plan",
             },
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from virtflow.model.resources import DIMENSIONS
+from virtflow.model.resources import CPU, DIMENSIONS, DISK, GPU, MEMORY, VMS
 from virtflow.store.contract import RoomChange
 from virtflow.store.failures import ImpossibleValue
 from virtflow.store.hosts import WIDTH, read_dimensions
@@ -19,24 +19,27 @@ class RoomWrites:
     async def take_room(self, changes: Sequence[RoomChange]) -> frozenset[int]:
         if not changes:
             return frozenset()
-        _check(changes)
-        if all(change.amounts.keys() <= _BUILT_IN for change in changes):
-            return _hosts(await self._session.each("take_room", self._room_columns(changes, len(DIMENSIONS))))
-        return await self._take_custom_room(changes)
+        rows = _built_in_columns(changes)
+        if rows is None:
+            return await self._take_custom_room(changes)
+        _check(rows)
+        return _hosts(await self._session.each("take_room", rows))
 
     async def _take_custom_room(self, changes: Sequence[RoomChange]) -> frozenset[int]:
         await self._know_dimensions(changes)
         known = frozenset(self._interned.dimensions)
         unheard = {change.host_id for change in changes if not change.amounts.keys() <= known}
-        rows = self._room_columns([change for change in changes if change.host_id not in unheard], WIDTH)
+        rows = self._all_columns([change for change in changes if change.host_id not in unheard])
+        _check(rows)
         return _hosts(await self._session.each("take_custom_room", rows)) | unheard
 
     async def give_room(self, changes: Sequence[RoomChange]) -> None:
         if not changes:
             return
-        _check(changes)
         await self._know_dimensions(changes)
-        if missing := await self._session.each("give_room", self._room_columns(changes, WIDTH)):
+        rows = self._all_columns(changes)
+        _check(rows)
+        if missing := await self._session.each("give_room", rows):
             raise ImpossibleValue(
                 f"room was given back to a host that is gone: {missing[0][-1]}", remedy="run virtflow fsck"
             )
@@ -45,18 +48,32 @@ class RoomWrites:
         if any(not change.amounts.keys() <= set(self._interned.dimensions) for change in changes):
             await read_dimensions(self._session, self._interned)
 
-    def _room_columns(self, changes: Sequence[RoomChange], width: int) -> list[Row]:
+    def _all_columns(self, changes: Sequence[RoomChange]) -> list[Row]:
         amounts = self._interned.amounts
-        return [(change.instances, *amounts(change.amounts, width), change.host_id) for change in changes]
+        return [(change.instances, *amounts(change.amounts, WIDTH), change.host_id) for change in changes]
+
+
+def _built_in_columns(changes: Sequence[RoomChange]) -> list[Row] | None:
+    """None when a custom dimension is wanted. Spelled out: this runs for every host of every round."""
+    rows: list[Row] = []
+    for change in changes:
+        amounts = change.amounts
+        if not amounts.keys() <= _BUILT_IN:
+            return None
+        get = amounts.get
+        rows.append(
+            (change.instances, get(CPU, 0), get(MEMORY, 0), get(DISK, 0), get(GPU, 0), get(VMS, 0), change.host_id)
+        )
+    return rows
 
 
 def _hosts(rows: Sequence[Row]) -> frozenset[int]:
     return frozenset(row[-1] for row in rows)
 
 
-def _check(changes: Sequence[RoomChange]) -> None:
+def _check(rows: Sequence[Row]) -> None:
     """Mistakes of the caller that would make the ledger wrong in silence."""
-    if len({change.host_id for change in changes}) != len(changes):
+    if len({row[-1] for row in rows}) != len(rows):
         raise ValueError("one change per host: add the amounts of all its instances together")
-    if any(change.instances < 0 or min(change.amounts.values(), default=0) < 0 for change in changes):
+    if rows and min(map(min, rows)) < 0:
         raise ValueError("amounts are taken and given, never negative")

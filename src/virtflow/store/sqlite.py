@@ -118,7 +118,7 @@ class SqliteStore(Reads, Housekeeping):
             await self._begin_patiently()
         except apsw.Error as error:
             raise failure(error) from error
-        return WriteSession(self._writer, statements("sqlite"))
+        return WriteSession(self._writer, statements("sqlite"), self._commits)
 
     async def _begin_patiently(self) -> None:
         try:

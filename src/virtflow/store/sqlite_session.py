@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import functools
+import itertools
+import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +21,10 @@ from virtflow.store.session import Row, to_the_end
 
 #: Statements of one batch that run before the event loop gets its turn.
 ROWS_AT_ONCE = 2_000
+#: From here on a batch is written beside the event loop; smaller ones would wait longer for the thread than it saves.
+ROWS_BESIDE = 256
+#: A power of two, and short enough that apsw keeps the prepared statement (it keeps none above 16 KiB).
+ROWS_PER_STATEMENT = 256
 CACHE_KIB = 32 * 1024
 #: A log that was copied into the file is cut to this.
 WAL_BYTES_KEPT = 32 * 2**20
@@ -29,6 +36,7 @@ _LOST_WRITES = frozenset(
 #: Few rows that are long already: packing them would only copy.
 _NOT_PACKED = frozenset({"events_after"})
 
+_VALUES = re.compile(r"VALUES \((\$1(?:, \$\d+)*)\)")
 _Result = TypeVar("_Result")
 _unpack = msgspec.json.Decoder(list[list[Any]]).decode
 
@@ -95,9 +103,10 @@ class InlineSession:
 class WriteSession:
     """One transaction of the writing connection. After an error, and after its end, it does nothing more."""
 
-    def __init__(self, connection: apsw.Connection, statements: dict[str, str]) -> None:
+    def __init__(self, connection: apsw.Connection, statements: dict[str, str], threads: Threads) -> None:
         self._connection = connection
         self._statements = statements
+        self._threads = threads
         self._changes_before = connection.total_changes()
         self._closed: str | None = None
         self.error: apsw.Error | None = None
@@ -111,6 +120,8 @@ class WriteSession:
             return self._connection.execute(self._statements[name], bindings(arguments)).fetchall()
 
     async def each(self, name: str, rows: Sequence[Row]) -> list[Row]:
+        if len(rows) >= ROWS_BESIDE and await self._all_beside(name, rows):
+            return []
         refused: list[Row] = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             if start:
@@ -120,6 +131,27 @@ class WriteSession:
                     self._statements[name], self._fed(rows[start : start + ROWS_AT_ONCE], refused)
                 )
         return refused
+
+    async def _all_beside(self, name: str, rows: Sequence[Row]) -> bool:
+        """In a thread, many rows to a statement. False: some were refused, so none was taken; say which, one by one."""
+        many = many_rows(self._statements.get(f"{name}_at_once", self._statements[name]))
+        if many is None:
+            return False
+        with self._usable():
+            return await self._threads.run(lambda: self._take_all(many, rows))
+
+    def _take_all(self, many: "ManyRows", rows: Sequence[Row]) -> bool:
+        before = self._connection.total_changes()
+        self._connection.execute("SAVEPOINT beside")
+        for start, size in _pieces(len(rows)):
+            values = list(itertools.chain.from_iterable(rows[start : start + size]))
+            self._connection.execute(many.saying(size), values)
+        if self._connection.total_changes() - before == len(rows):
+            self._connection.execute("RELEASE beside")
+            return True
+        self._connection.execute("ROLLBACK TO beside")
+        self._connection.execute("RELEASE beside")
+        return False
 
     def close(self, reason: str) -> None:
         self._closed = self._closed or reason
@@ -142,6 +174,41 @@ class WriteSession:
             self.error = error
             self.close(str(error))
             raise failure(error) from error
+
+
+class ManyRows:
+    """A statement with one `VALUES ($1, …)`, said for many rows at once: one step, in which the interpreter is free.
+
+    Row by row, a thread would have to win the interpreter back from a busy event loop after each of them.
+    """
+
+    def __init__(self, head: str, row: str, tail: str) -> None:
+        self._head = head
+        self._row = f"({', '.join('?' * row.count('$'))})".replace(" ", "")
+        self._tail = tail
+        self._said: dict[int, str] = {}
+
+    def saying(self, rows: int) -> str:
+        if rows not in self._said:
+            self._said[rows] = f"{self._head}VALUES {','.join([self._row] * rows)}{self._tail}"
+        return self._said[rows]
+
+
+@functools.cache
+def many_rows(statement: str) -> ManyRows | None:
+    """None: this statement cannot be said for many rows."""
+    parts = _VALUES.split(statement)
+    return ManyRows(*parts) if len(parts) == 3 else None
+
+
+def _pieces(rows: int) -> Iterator[tuple[int, int]]:
+    """Start and size of each statement: few sizes, so that each is prepared once."""
+    start, size = 0, ROWS_PER_STATEMENT
+    while start < rows:
+        while size > rows - start:
+            size //= 2
+        yield start, size
+        start += size
 
 
 class PackedSession:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from virtflow.model.explanation import Explanation
-from virtflow.model.names import derived_vm_name
 from virtflow.model.task import TERMINAL, Step, Task, TaskState, WhenUnplaceable
 from virtflow.store.contract import Counts, IdsTaken, RetryTransaction, TaskFilter, TaskMove
 from virtflow.store.hosts import json_text
@@ -36,7 +35,7 @@ def task_from_row(row: Row) -> Task:
         host_id=row[10],
         deadline_ms=row[11],
         instance_id=instance_id,
-        vm_name=row[13] or derived_vm_name(instance_id),
+        given_name=row[13],
         gang=row[14],
         code=row[15],
         reason=row[16],
@@ -99,12 +98,12 @@ class TaskReads:
                 yield [task_from_row(row) for row in rows]
 
     async def counts(self) -> Counts:
-        [(hosts, placed, waiting, tasks, oldest_ms)] = await self._far.rows("counts")
+        [(hosts, instances, waiting, tasks, oldest_ms)] = await self._far.rows("counts")
         unfinished = {_STATES[state]: number for state, number in await self._far.rows("count_unfinished")}
         return Counts(
             hosts=hosts,
-            instances=placed + waiting,
-            instances_placed=placed,
+            instances=instances,
+            instances_placed=instances - waiting,
             tasks={state: unfinished.get(state, 0) for state in TaskState}
             | {TaskState.COMPLETED: tasks - sum(unfinished.values())},
             oldest_waiting_ms=oldest_ms,
@@ -148,7 +147,7 @@ def _columns(task: Task) -> Row:
         task.host_id,
         task.deadline_ms,
         None if instance_id == key else instance_id,
-        None if task.vm_name == derived_vm_name(instance_id) else task.vm_name,
+        task.given_name,
         task.gang,
         task.code,
         task.reason,

@@ -41,7 +41,7 @@ async def test_a_task_comes_back_as_it_was_written(store: Store) -> None:
     written = Task(
         id=key(1),
         instance_id=key(2),
-        vm_name="web-1",
+        given_name="web-1",
         state=FAILED,
         shape_id=await intern(store),
         when_unplaceable=WhenUnplaceable.WAIT,

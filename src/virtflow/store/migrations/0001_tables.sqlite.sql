@@ -132,7 +132,6 @@ CREATE TABLE instance (
     name TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX instance_name ON instance (name) WHERE name IS NOT NULL;
-CREATE INDEX instance_host ON instance (host_id) WHERE host_id IS NOT NULL;
 CREATE INDEX instance_waiting ON instance (id) WHERE host_id IS NULL;
 
 CREATE TABLE task (

@@ -16,15 +16,29 @@ WHERE
     AND ($5 = 0 OR used_gpu + $5 <= limit_gpu)
     AND ($6 = 0 OR used_vms + $6 <= limit_vms);
 
+-- take_room_at_once --
+-- The same for many hosts; all of them change, or the caller finds out which did not.
+WITH wanted (instances, cpu, memory, disk, gpu, vms, host_id) AS (VALUES ($1, $2, $3, $4, $5, $6, $7))
+UPDATE room SET
+    instances = room.instances + wanted.instances,
+    used_cpu = room.used_cpu + wanted.cpu,
+    used_memory = room.used_memory + wanted.memory,
+    used_disk = room.used_disk + wanted.disk,
+    used_gpu = room.used_gpu + wanted.gpu,
+    used_vms = room.used_vms + wanted.vms
+FROM wanted
+WHERE
+    room.host_id = wanted.host_id
+    AND (wanted.cpu = 0 OR room.used_cpu + wanted.cpu <= room.limit_cpu)
+    AND (wanted.memory = 0 OR room.used_memory + wanted.memory <= room.limit_memory)
+    AND (wanted.disk = 0 OR room.used_disk + wanted.disk <= room.limit_disk)
+    AND (wanted.gpu = 0 OR room.used_gpu + wanted.gpu <= room.limit_gpu)
+    AND (wanted.vms = 0 OR room.used_vms + wanted.vms <= room.limit_vms);
+
 -- take_room [postgresql] --
--- All hosts at once, their rows locked in one order, so that two of these never wait for each other.
-WITH wanted AS (
-    SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]
-    ) AS w (instances, cpu, memory, disk, gpu, vms, host_id)
-),
-locked AS (
-    SELECT room.host_id FROM room JOIN wanted ON wanted.host_id = room.host_id ORDER BY room.host_id FOR UPDATE OF room
+-- All hosts at once. Their rows are locked first and in one order, so that two of these never wait for each other.
+WITH locked AS MATERIALIZED (
+    SELECT 1 FROM room WHERE host_id = ANY($7::bigint[]) ORDER BY host_id FOR UPDATE
 )
 UPDATE room SET
     instances = room.instances + wanted.instances,
@@ -33,9 +47,12 @@ UPDATE room SET
     used_disk = room.used_disk + wanted.disk,
     used_gpu = room.used_gpu + wanted.gpu,
     used_vms = room.used_vms + wanted.vms
-FROM wanted JOIN locked ON locked.host_id = wanted.host_id
+FROM unnest(
+    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]
+) AS wanted (instances, cpu, memory, disk, gpu, vms, host_id)
 WHERE
     room.host_id = wanted.host_id
+    AND (SELECT count(*) FROM locked) > 0
     AND (wanted.cpu = 0 OR room.used_cpu + wanted.cpu <= room.limit_cpu)
     AND (wanted.memory = 0 OR room.used_memory + wanted.memory <= room.limit_memory)
     AND (wanted.disk = 0 OR room.used_disk + wanted.disk <= room.limit_disk)
@@ -78,15 +95,8 @@ WHERE
 
 -- take_custom_room [postgresql] --
 -- The same for all hosts at once.
-WITH wanted AS (
-    SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-        $15::bigint[]
-    ) AS w (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
-),
-locked AS (
-    SELECT room.host_id FROM room JOIN wanted ON wanted.host_id = room.host_id ORDER BY room.host_id FOR UPDATE OF room
+WITH locked AS MATERIALIZED (
+    SELECT 1 FROM room WHERE host_id = ANY($15::bigint[]) ORDER BY host_id FOR UPDATE
 )
 UPDATE room SET
     instances = room.instances + wanted.instances,
@@ -103,9 +113,14 @@ UPDATE room SET
     used_x6 = room.used_x6 + wanted.x6,
     used_x7 = room.used_x7 + wanted.x7,
     used_x8 = room.used_x8 + wanted.x8
-FROM wanted JOIN locked ON locked.host_id = wanted.host_id
+FROM unnest(
+    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+    $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+    $15::bigint[]
+) AS wanted (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
 WHERE
     room.host_id = wanted.host_id
+    AND (SELECT count(*) FROM locked) > 0
     AND (wanted.cpu = 0 OR room.used_cpu + wanted.cpu <= room.limit_cpu)
     AND (wanted.memory = 0 OR room.used_memory + wanted.memory <= room.limit_memory)
     AND (wanted.disk = 0 OR room.used_disk + wanted.disk <= room.limit_disk)
@@ -157,15 +172,8 @@ WHERE host_id = $15;
 
 -- give_room [postgresql] --
 -- The same for all hosts at once, locked in the same order as they are taken.
-WITH given AS (
-    SELECT * FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-        $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-        $15::bigint[]
-    ) AS g (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
-),
-locked AS (
-    SELECT room.host_id FROM room JOIN given ON given.host_id = room.host_id ORDER BY room.host_id FOR UPDATE OF room
+WITH locked AS MATERIALIZED (
+    SELECT 1 FROM room WHERE host_id = ANY($15::bigint[]) ORDER BY host_id FOR UPDATE
 )
 UPDATE room SET
     instances = room.instances - given.instances,
@@ -197,8 +205,12 @@ UPDATE room SET
         OR room.used_x7 - given.x7 > room.limit_x7
         OR room.used_x8 - given.x8 > room.limit_x8
     )
-FROM given JOIN locked ON locked.host_id = given.host_id
-WHERE room.host_id = given.host_id
+FROM unnest(
+    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+    $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
+    $15::bigint[]
+) AS given (instances, cpu, memory, disk, gpu, vms, x1, x2, x3, x4, x5, x6, x7, x8, host_id)
+WHERE room.host_id = given.host_id AND (SELECT count(*) FROM locked) > 0
 RETURNING room.host_id;
 
 -- add_room --

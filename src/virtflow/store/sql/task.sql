@@ -160,14 +160,8 @@ WHERE state = $10 AND id = $11;
 
 -- move_task [postgresql] --
 -- The same for many, locked in one order.
-WITH move AS (
-    SELECT * FROM unnest(
-        $1::integer[], $2::bigint[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[], $7::text[], $8::text[],
-        $9::text[], $10::integer[], $11::bytea[]
-    ) AS m (state, ended_ms, host_id, attempt, next_try_ms, code, reason, explanation, steps, was, id)
-),
-locked AS (
-    SELECT task.id FROM task JOIN move ON move.id = task.id ORDER BY task.id FOR UPDATE OF task
+WITH locked AS MATERIALIZED (
+    SELECT 1 FROM task WHERE id = ANY($11::bytea[]) ORDER BY id FOR UPDATE
 )
 UPDATE task SET
     state = move.state,
@@ -183,15 +177,18 @@ UPDATE task SET
         ELSE coalesce(task.history, '[' || task.accepted_ms || ',0]') || ',' || move.steps
     END,
     version = task.version + 1
-FROM move JOIN locked ON locked.id = move.id
-WHERE task.id = move.id AND task.state = move.was
+FROM unnest(
+    $1::integer[], $2::bigint[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[], $7::text[], $8::text[],
+    $9::text[], $10::integer[], $11::bytea[]
+) AS move (state, ended_ms, host_id, attempt, next_try_ms, code, reason, explanation, steps, was, id)
+WHERE task.id = move.id AND (SELECT count(*) FROM locked) > 0 AND task.state = move.was
 RETURNING task.id;
 
 -- counts --
--- For gauges: hosts, instances with and without a host, tasks in all, the oldest waiting one.
+-- For gauges: hosts, instances in all and without a host, tasks in all, the oldest waiting one.
 SELECT
     (SELECT count(*) FROM host WHERE deleted_ms IS NULL),
-    (SELECT count(*) FROM instance WHERE host_id IS NOT NULL),
+    (SELECT count(*) FROM instance),
     (SELECT count(*) FROM instance WHERE host_id IS NULL),
     (SELECT count(*) FROM task),
     (SELECT min(accepted_ms) FROM task WHERE state < 2);

@@ -1,0 +1,185 @@
+"""From what was measured to figures with goals: one function for each part of the benchmark."""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench import http, restart, store
+from bench.http import Measured, Plan, Verified
+from bench.machine import Folder, fsync_times
+from bench.report import Figure, shown
+
+#: figures, and the details behind them
+Found = tuple[list[Figure], dict[str, Any]]
+MILLION = 1_000_000
+NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+KINDS = {"schedule": "POST /schedule", "vm": "POST /v1/vms", "batch": "POST /v1/vms/batch of 1,000"}
+
+
+# ── the store alone ───────────────────────────────────────────────────────────────────────────────
+
+
+def measure_store(databases: list[str], folders: list[Folder], *, quick: bool) -> Found:
+    options = argparse.Namespace(hosts=10_000, batch=[1, 1_000, 10_000], seconds=0.5 if quick else 1.5)
+    figures, details = [], []
+    for database, folder in _places(databases, folders):
+        place = Folder(folder.name, folder.path / f"store-{database}")
+        place.path.mkdir()
+        place.path.chmod(0o755)
+        with http.database_in(database, place.path) as url:
+            where = f"{NAMES[database]}, {folder.name}"
+            found = asyncio.run(store.measure(url, where, options, fsync_times(folder.path, seconds=0.3)))
+        details.append(found)
+        figures += _store_figures(found, where)
+    return figures, {"store": details}
+
+
+def _store_figures(found: dict[str, Any], where: str) -> Iterator[Figure]:
+    for name, value in found.items():
+        if name.startswith("batch_"):
+            rows = int(name.removeprefix("batch_"))
+            yield Figure(
+                key=f"store.{where}.{rows}",
+                what=f"store alone, {rows:,} VMs in a transaction, {where}",
+                measured=value["vms_per_s"],
+                unit="VMs/s",
+                beside=f"fsync {found['fsync_p50_ms']} ms, p99 {value['p99_ms']} ms",
+            )
+
+
+# ── HTTP ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_http(databases: list[str], folders: list[Folder], *, quick: bool, say: Callable[[str], None]) -> Found:
+    plan = http.QUICK if quick else http.FULL
+    figures: list[Figure] = []
+    measured: list[dict[str, object]] = []
+    for found in http.measure(databases, folders, plan):
+        if isinstance(found, Verified):
+            figures.append(_verified_figure(found))
+            say(f"  {NAMES[found.database]}, {found.place}: {found.accepted:,} VMs counted after kill -9")
+            continue
+        measured.append(found.document())
+        figures += _http_figures(found, plan)
+        say(f"  {figures[-1].what}: {shown(figures[-1].measured, figures[-1].unit)}")
+    return figures, {"http": measured}
+
+
+def _http_figures(found: Measured, plan: Plan) -> Iterator[Figure]:
+    yield from _tail_figures(found)
+    is_batch = found.kind == "batch"
+    outcome = found.outcome
+    rate = Figure(
+        key=f"http.{found.kind}.{found.database}.{found.place}",
+        what=f"{KINDS[found.kind]}, {_where(found)}",
+        measured=outcome.vms_per_s,
+        unit="VMs/s",
+        goal=100_000 if is_batch else 10_000,
+        stretch=500_000 if is_batch else 25_000,
+        beside=f"server {found.server_us_per_vm:.1f} µs/VM, fsync p50 {found.fsync.p50_ms:.2f} ms",
+    )
+    if is_batch:
+        yield _million(found, plan)
+    yield rate
+
+
+def _tail_figures(found: Measured) -> Iterator[Figure]:
+    """Singles only: a batch waits for its thousand, not for the disk."""
+    if found.kind == "batch":
+        return
+    fsync_ms = found.fsync.p50_ms
+    yield Figure(
+        key=f"http.{found.kind}.{found.database}.{found.place}.p99",
+        what=f"{KINDS[found.kind]}, p99 at {found.connections} clients, {_where(found)}",
+        measured=found.outcome.p99_ms,
+        unit="ms",
+        goal=3 * fsync_ms + 5,
+        stretch=2 * fsync_ms + 4,
+        less_is_better=True,
+        beside=f"p50 {found.outcome.p50_ms:.1f} ms, max {found.outcome.max_ms:.1f} ms",
+    )
+
+
+def _million(found: Measured, plan: Plan) -> Figure:
+    outcome = found.outcome
+    scaled = outcome.seconds * MILLION / outcome.accepted
+    is_whole = outcome.accepted >= MILLION
+    return Figure(
+        key=f"http.million.{found.database}.{found.place}",
+        what=f"1,000,000 VMs on {plan.hosts:,} hosts through HTTP, {_where(found)}",
+        measured=scaled,
+        unit="s",
+        goal=10,
+        stretch=2,
+        less_is_better=True,
+        beside="" if is_whole else f"from {outcome.accepted:,} in {outcome.seconds:.1f} s",
+    )
+
+
+def _verified_figure(found: Verified) -> Figure:
+    return Figure(
+        key=f"http.verified.{found.database}.{found.place}",
+        what=f"counted after kill -9 and restart, {NAMES[found.database]}, {found.place}",
+        measured=found.accepted,
+        unit="VMs",
+        beside="exactly what was acknowledged, host by host",
+    )
+
+
+def _where(found: Measured) -> str:
+    return f"{NAMES[found.database]}, {found.place}"
+
+
+# ── restart and memory ────────────────────────────────────────────────────────────────────────────
+
+
+def measure_restart(databases: list[str], folder: Folder, *, quick: bool) -> Found:
+    vms = 100_000 if quick else MILLION
+    found = [
+        restart.measure(folder.path / f"restart-{database}", hosts=10_000, vms=vms, database=database)
+        for database in databases[: 1 if quick else None]
+    ]
+    figures = [
+        Figure(
+            key=f"restart.{one.database}",
+            what=f"kill -9, start, first placement: {one.hosts:,} hosts, {one.vms:,} VMs, {NAMES[one.database]}",
+            measured=one.median_s,
+            unit="s",
+            goal=2,
+            stretch=0.5,
+            less_is_better=True,
+            beside=f"{len(one.first_placement_s)} starts: {', '.join(f'{taken:.2f}' for taken in one.first_placement_s)} s",
+        )
+        for one in found
+    ]
+    return figures, {"restart": [one.document() for one in found]}
+
+
+def measure_memory(folder: Folder, *, quick: bool) -> Found:
+    """The same process with nothing, with the fleet, and with its VMs: what each adds to what it holds."""
+    hosts, vms = 10_000, 100_000 if quick else MILLION
+    sizes = {"nothing": (0, 0), "hosts": (hosts, 0), "vms": (hosts, vms)}
+    held = {name: _resident(folder.path / f"memory-{name}", *size) for name, size in sizes.items()}
+    per_host = max(0.0, (held["hosts"] - held["nothing"]) / hosts)
+    per_vm = max(0.0, (held["vms"] - held["hosts"]) / vms)
+    goal = Figure(key="", what="", measured=0, unit="B", less_is_better=True)
+    figures = [
+        replace(goal, key="memory.host", what="memory of the server per host", measured=per_host, goal=400, stretch=100,
+                beside=f"{held['nothing'] / 2**20:.0f} MiB with nothing, {held['hosts'] / 2**20:.0f} with {hosts:,} hosts"),
+        replace(goal, key="memory.vm", what="memory of the server per VM", measured=per_vm, goal=200, stretch=40,
+                beside=f"{held['vms'] / 2**20:.0f} MiB with {vms:,} VMs"),
+    ]  # fmt: skip
+    return figures, {"memory": held}
+
+
+def _resident(folder: Path, hosts: int, vms: int) -> int:
+    return restart.measure(folder, hosts=hosts, vms=vms, starts=1).resident_bytes
+
+
+def _places(databases: list[str], folders: list[Folder]) -> Iterator[tuple[str, Folder]]:
+    for database in databases:
+        for folder in folders:
+            yield database, folder
