@@ -53,10 +53,9 @@ def main(argv: Sequence[str]) -> int:
         "quick": options.quick,
         "seconds": round(time.perf_counter() - started_s, 1),
         "figures": [figure.document() for figure in run.figures],
-        **run.details,
     }
     print("\n" + report.table(run.figures) + f"\n\n{document['seconds']} s")
-    for path in report.write(options.out, document, run.figures) if options.out else []:
+    for path in report.write(options.out, document | run.details, run.figures) if options.out else []:
         print(f"written: {path}")
     print(json.dumps(document))
     return exit_code
@@ -67,8 +66,8 @@ def _measure(run: Run, only: Sequence[str]) -> int:
         "engine": lambda: parts.measure_engine(quick=run.quick),
         "store": lambda: parts.measure_store(run.databases, run.folders, quick=run.quick),
         "http": lambda: parts.measure_http(run.databases, run.folders, quick=run.quick, say=run.say),
-        "restart": lambda: parts.measure_restart(run.databases, run.folders[0], quick=run.quick),
-        "memory": lambda: parts.measure_memory(run.folders[-1], quick=run.quick),
+        "restart": lambda: parts.measure_restart(run.databases[0], run.folders[0], quick=run.quick),
+        "memory": lambda: parts.measure_memory(run.databases[0], run.folders[0], quick=run.quick),
     }
     for name in only:
         run.say(f"measuring: {name}")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from bench.report import Figure, shown
 #: figures, and the details behind them
 Found = tuple[list[Figure], dict[str, Any]]
 MILLION = 1_000_000
+HOSTS = 10_000
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 KINDS = {"schedule": "POST /schedule", "vm": "POST /v1/vms", "batch": "POST /v1/vms/batch of 1,000"}
 
@@ -23,8 +25,9 @@ KINDS = {"schedule": "POST /schedule", "vm": "POST /v1/vms", "batch": "POST /v1/
 
 
 def measure_store(databases: list[str], folders: list[Folder], *, quick: bool) -> Found:
-    options = argparse.Namespace(hosts=10_000, batch=[1, 1_000, 10_000], seconds=0.5 if quick else 1.5)
-    figures, details = [], []
+    options = argparse.Namespace(hosts=HOSTS, batch=[1, 1_000, 10_000], seconds=0.5 if quick else 1.5)
+    figures: list[Figure] = []
+    details: list[dict[str, object]] = []
     for database, folder in _places(databases, folders):
         place = Folder(folder.name, folder.path / f"store-{database}")
         place.path.mkdir()
@@ -136,47 +139,54 @@ def _where(found: Measured) -> str:
 # ── restart and memory ────────────────────────────────────────────────────────────────────────────
 
 
-def measure_restart(databases: list[str], folder: Folder, *, quick: bool) -> Found:
-    vms = 100_000 if quick else MILLION
-    found = [
-        restart.measure(folder.path / f"restart-{database}", hosts=10_000, vms=vms, database=database)
-        for database in databases[: 1 if quick else None]
-    ]
-    figures = [
-        Figure(
-            key=f"restart.{one.database}",
-            what=f"kill -9, start, first placement: {one.hosts:,} hosts, {one.vms:,} VMs, {NAMES[one.database]}",
-            measured=one.median_s,
-            unit="s",
-            goal=2,
-            stretch=0.5,
-            less_is_better=True,
-            beside=f"{len(one.first_placement_s)} starts: {', '.join(f'{taken:.2f}' for taken in one.first_placement_s)} s",
-        )
-        for one in found
-    ]
-    return figures, {"restart": [one.document() for one in found]}
+@functools.cache
+def _restarted(database: str, folder: Path, vms: int) -> restart.Restarted:
+    """Measured once for both parts."""
+    return restart.measure(folder / f"restart-{database}", hosts=HOSTS, vms=vms, database=database)
 
 
-def measure_memory(folder: Folder, *, quick: bool) -> Found:
-    """The same process with nothing, with the fleet, and with its VMs: what each adds to what it holds."""
-    hosts, vms = 10_000, 100_000 if quick else MILLION
-    sizes = {"nothing": (0, 0), "hosts": (hosts, 0), "vms": (hosts, vms)}
-    held = {name: _resident(folder.path / f"memory-{name}", *size) for name, size in sizes.items()}
-    per_host = max(0.0, (held["hosts"] - held["nothing"]) / hosts)
-    per_vm = max(0.0, (held["vms"] - held["hosts"]) / vms)
-    goal = Figure(key="", what="", measured=0, unit="B", less_is_better=True)
-    figures = [
-        replace(goal, key="memory.host", what="memory of the server per host", measured=per_host, goal=400, stretch=100,
-                beside=f"{held['nothing'] / 2**20:.0f} MiB with nothing, {held['hosts'] / 2**20:.0f} with {hosts:,} hosts"),
-        replace(goal, key="memory.vm", what="memory of the server per VM", measured=per_vm, goal=200, stretch=40,
-                beside=f"{held['vms'] / 2**20:.0f} MiB with {vms:,} VMs"),
-    ]  # fmt: skip
-    return figures, {"memory": held}
+def measure_restart(database: str, folder: Folder, *, quick: bool) -> Found:
+    found = _restarted(database, folder.path, _vms(quick=quick))
+    figure = Figure(
+        key=f"restart.{database}",
+        what=f"kill -9, start, first placement: {found.hosts:,} hosts, {found.vms:,} VMs, {NAMES[database]}",
+        measured=found.median_s,
+        unit="s",
+        goal=2,
+        stretch=0.5,
+        less_is_better=True,
+        beside=f"each start: {', '.join(f'{taken:.2f}' for taken in found.first_placement_s)} s",
+    )
+    return [figure], {"restart": found.document()}
 
 
-def _resident(folder: Path, hosts: int, vms: int) -> int:
-    return restart.measure(folder, hosts=hosts, vms=vms, starts=1).resident_bytes
+def measure_memory(database: str, folder: Folder, *, quick: bool) -> Found:
+    found = _restarted(database, folder.path, _vms(quick=quick))
+    nothing, with_hosts, with_vms = (held / 2**20 for held in found.resident_bytes)
+    blank = Figure(key="", what="", measured=0, unit="B", less_is_better=True)
+    per_host = replace(
+        blank,
+        key="memory.host",
+        what="memory of the server per host",
+        measured=found.bytes_per_host,
+        goal=400,
+        stretch=100,
+        beside=f"{nothing:.0f} MiB with nothing, {with_hosts:.0f} MiB with {found.hosts:,} hosts",
+    )
+    per_vm = replace(
+        blank,
+        key="memory.vm",
+        what="memory of the server per VM",
+        measured=found.bytes_per_vm,
+        goal=200,
+        stretch=40,
+        beside=f"{with_vms:.0f} MiB with {found.vms:,} VMs",
+    )
+    return [per_host, per_vm], {"memory": found.document()}
+
+
+def _vms(*, quick: bool) -> int:
+    return MILLION // 10 if quick else MILLION
 
 
 def _places(databases: list[str], folders: list[Folder]) -> Iterator[tuple[str, Folder]]:

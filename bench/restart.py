@@ -28,8 +28,8 @@ _ORDER = {"pool": world.POOL, "resources": world.MIX[2].resources}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
-    """A process that was killed, and its successor."""
+class Restarted:
+    """Processes that were killed, and their successors."""
 
     database: str
     hosts: int
@@ -37,43 +37,64 @@ class Restart:
     fill_s: float
     #: from the start of the process to the acknowledged placement, each time
     first_placement_s: Sequence[float]
-    resident_bytes: int
+    #: what a fresh process holds: of an empty database, with the hosts, with the hosts and their VMs
+    resident_bytes: tuple[int, int, int]
 
     @property
     def median_s(self) -> float:
         return statistics.median(self.first_placement_s)
 
+    @property
+    def bytes_per_host(self) -> float:
+        nothing, with_hosts, _ = self.resident_bytes
+        return max(0.0, (with_hosts - nothing) / self.hosts)
+
+    @property
+    def bytes_per_vm(self) -> float:
+        _, with_hosts, with_vms = self.resident_bytes
+        return max(0.0, (with_vms - with_hosts) / self.vms)
+
     def document(self) -> dict[str, object]:
-        return {**asdict(self), "median_s": self.median_s}
+        figures = {"median_s": self.median_s, "per_host": self.bytes_per_host, "per_vm": self.bytes_per_vm}
+        return {**asdict(self), **figures}
 
 
-def measure(folder: Path, *, hosts: int, vms: int, database: str = SQLITE, starts: int = STARTS) -> Restart:
-    """Fill a database, then kill and start: the middle of some starts."""
+def measure(folder: Path, *, hosts: int, vms: int, database: str = SQLITE, starts: int = STARTS) -> Restarted:
+    """Fill a database in steps; after each kill the server, start it, and see what it holds."""
     folder.mkdir()
+    folder.chmod(0o755)
     with database_in(database, folder) as url:
-        started_s = time.perf_counter()
-        asyncio.run(_fill(url, hosts=hosts, vms=vms))
-        fill_s = time.perf_counter() - started_s
         server = Server(url, folder=folder)
         try:
-            server.start()
-            server.kill()
-            taken_s = [_restart(server, place=hosts > 0, last=number == starts - 1) for number in range(starts)]
-            resident = server.resident_bytes()
+            _, nothing = _restart(server, place=False)
+            asyncio.run(_fill(url, hosts=hosts, vms=0))
+            _, with_hosts = _restart(server, place=True)
+            started_s = time.perf_counter()
+            asyncio.run(_fill(url, hosts=0, vms=vms))
+            fill_s = time.perf_counter() - started_s
+            ends = [_restart(server, place=True) for _ in range(starts + 1)][1:]  # the first one finds a clean end
         finally:
             server.stop()
-    return Restart(
-        database=database, hosts=hosts, vms=vms, fill_s=fill_s, first_placement_s=taken_s, resident_bytes=resident
+    return Restarted(
+        database=database,
+        hosts=hosts,
+        vms=vms,
+        fill_s=fill_s,
+        first_placement_s=[taken_s for taken_s, _ in ends],
+        resident_bytes=(nothing, with_hosts, ends[-1][1]),
     )
 
 
-def _restart(server: Server, *, place: bool, last: bool) -> float:
+def _restart(server: Server, *, place: bool) -> tuple[float, int]:
+    """Seconds from the start to the first placement (or until it is ready), and what it held then. Killed at last."""
     started_s = server.launch()
-    _first_placement(server) if place else server.wait_until_ready()
-    taken_s = time.perf_counter() - started_s
-    if not last:
-        server.kill()
-    return taken_s
+    if place:
+        _first_placement(server)
+    else:
+        server.wait_until_ready()
+    taken_s, resident = time.perf_counter() - started_s, server.resident_bytes()
+    server.kill()
+    return taken_s, resident
 
 
 def _first_placement(server: Server) -> None:

@@ -101,7 +101,6 @@ def _task(key: bytes, shape_id: int, host_id: int) -> Task:
     return Task(
         id=key,
         instance_id=key,
-        vm_name=derived_vm_name(key),
         state=TaskState.COMPLETED,
         shape_id=shape_id,
         accepted_ms=NOW_MS,

@@ -312,7 +312,7 @@ def fsck(argv: Sequence[str]) -> int:
 
 
 async def _fsck(config: Config, *, as_json: bool) -> int:
-    store = open_store(config.database_url.reveal())
+    store = open_store(config.database_url.reveal(), reading=True)
     await store.open()
     try:
         report = await check_everything(store, progress=_no_progress if as_json else _show_progress)

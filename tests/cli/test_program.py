@@ -215,8 +215,8 @@ def test_benchmarks_are_of_the_source_tree(alone: Program, monkeypatch: pytest.M
             ["--port", "9", "--simulate", "5", "--config", "x.toml", "--retries-max", "7"],
         ),
         (["node-api", "--port", "5001", "--hosts", "3"], "node_api", ["--port", "5001", "--hosts", "3"]),
-        (["fsck", "--database-url", "x.db"], "fsck", ["--database-url", "x.db"]),
-        (["config", "show", "-o", "json"], "config_show", ["-o", "json"]),
+        (["fsck", "--database-url", "x.db", "-o", "json"], "fsck", ["--database-url", "x.db", "--output", "json"]),
+        (["config", "show", "-o", "json", "--port", "9"], "config_show", ["--output", "json", "--port", "9"]),
     ],
 )
 def test_commands_of_the_server_are_handed_over(

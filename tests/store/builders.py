@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from virtflow.model.event import Event, EventType
 from virtflow.model.host import Host
 from virtflow.model.instance import Instance
-from virtflow.model.names import derived_vm_name
 from virtflow.model.shape import Shape
 from virtflow.model.task import Task, TaskState
 from virtflow.store.contract import Store, Transaction
@@ -28,7 +27,6 @@ def task(number: int, *, state: TaskState = TaskState.COMPLETED, shape_id: int =
     given = {
         "id": key(number),
         "instance_id": key(number),
-        "vm_name": derived_vm_name(key(number)),
         "state": state,
         "shape_id": shape_id,
         "accepted_ms": NOW_MS,

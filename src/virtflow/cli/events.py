@@ -29,9 +29,13 @@ def events(
     ] = None,
     types: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help='Only these: exact, or a beginning such as "task."; repeatable.'),
+        typer.Option(
+            "--type", metavar="TYPE", help='Only these: exact, or a beginning such as "task."; may be repeated.'
+        ),
     ] = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only of hosts, pools, tasks or vms: host …")] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Only about one kind of thing: host, pool, task or vm.")
+    ] = None,
     id_: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Only of this host, pool, task or VM id.")
     ] = None,

@@ -69,7 +69,10 @@ class ShapeOptions:
         typer.Option(metavar="POOL", parser=pool_name, help='The pool to place in ("-" is the pool "").'),
     ] = None
     dedicated: Annotated[
-        DedicatedWord | None, typer.Option(help="Must, may or must not the host be a dedicated one?", metavar="WORD")
+        DedicatedWord | None,
+        typer.Option(
+            metavar="WORD", help="required, allowed or forbidden: must, may or must not the host be a dedicated one?"
+        ),
     ] = None
     label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label that the host must carry.")] = (
         None

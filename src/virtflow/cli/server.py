@@ -57,22 +57,41 @@ def serve(
 
 def node_api(
     ctx: typer.Context,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen (127.0.0.1).")] = None,
     port: Annotated[str | None, typer.Option(metavar="PORT", help="The port (5000).")] = None,
-    hosts: Annotated[str | None, typer.Option(metavar="N", help="So many simulated hosts.")] = None,
+    hosts: Annotated[
+        str | None, typer.Option(metavar="N", help="So many simulated hosts, not the example nodes.")
+    ] = None,
 ) -> int:
-    """Start a small node API with simulated hosts, for `virtflow serve --inventory-url`."""
-    return _main("node_api", _words({"port": port, "hosts": hosts}) + ctx.args)
+    """Start a small node API, for `virtflow serve --inventory-url`."""
+    return _main("node_api", _words({"host": host, "port": port, "hosts": hosts}) + ctx.args)
 
 
-def fsck(ctx: typer.Context) -> int:
-    """Check the whole database against the rules: no host overfull, every request with one outcome."""
-    return _main("fsck", ctx.args)
+DatabaseUrl = Annotated[
+    str | None, typer.Option("--database-url", metavar="URL", help="sqlite:///<path> or postgresql://…")
+]
+ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help="A TOML file with settings.")]
+
+
+def fsck(
+    ctx: typer.Context,
+    database_url: DatabaseUrl = None,
+    config_file: ConfigFile = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FORMAT", help="json, or words.")] = None,
+) -> int:
+    """Check the whole database: no host overfull, every request with one outcome. Ends with 1 if not."""
+    given = {"database-url": database_url, "config": config_file, "output": output}
+    return _main("fsck", _words(given) + ctx.args)
 
 
 @noun(config, "show", context_settings=PASS_ON)
-def config_show(ctx: typer.Context) -> int:
+def config_show(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FORMAT", help="table, json or yaml.")] = None,
+) -> int:
     """Show every setting, its value and where that came from. Secrets stay secret."""
-    return _main("config_show", ctx.args)
+    return _main("config_show", _words({"config": config_file, "output": output}) + ctx.args)
 
 
 def bench(ctx: typer.Context) -> int:

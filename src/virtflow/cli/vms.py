@@ -145,7 +145,7 @@ def draw_vm(vm: "Vm", screen: Screen) -> Iterator[str]:
 def delete_vms(
     ctx: typer.Context,
     names: MaybeNames = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that the filters leave.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All, or all that the filters choose.")] = False,
     pool: OfPool = None,
     host: OfHost = None,
     status: OfStatus = None,

@@ -13,7 +13,7 @@ from virtflow.model.host import Host
 from virtflow.model.names import id_to_text
 from virtflow.model.task import TERMINAL, TaskState
 from virtflow.model.violation import Held, HostRoom, Violation
-from virtflow.store.contract import Store
+from virtflow.store.contract import Moment, Store
 
 #: more are counted, not listed
 VIOLATIONS_SHOWN_MAX = 100
@@ -112,7 +112,12 @@ class _History:
 
 
 async def fsck(store: Store, *, progress: Callable[[str, int], None] = lambda what, count: None) -> Report:
-    """Reads everything once. The database may be in use: what changes meanwhile is read from one snapshot."""
+    """Reads everything once, as one commit left it; the database may be in use meanwhile."""
+    async with store.moment() as moment:
+        return await _check(moment, progress)
+
+
+async def _check(store: Moment, progress: Callable[[str, int], None]) -> Report:
     report = Report()
     oldest, _ = await store.event_range()
     report.whole_history = oldest <= 1
@@ -129,7 +134,7 @@ async def fsck(store: Store, *, progress: Callable[[str, int], None] = lambda wh
 
 
 async def _check_ledger(
-    store: Store, report: Report, history: _History, progress: Callable[[str, int], None]
+    store: Moment, report: Report, history: _History, progress: Callable[[str, int], None]
 ) -> list[Host]:
     hosts: list[Host] = []
     async for some in store.all_hosts():
@@ -178,7 +183,7 @@ def _room(host: Host) -> HostRoom:
     )
 
 
-async def _check_tasks(store: Store, report: Report, history: _History, progress: Callable[[str, int], None]) -> None:
+async def _check_tasks(store: Moment, report: Report, history: _History, progress: Callable[[str, int], None]) -> None:
     async for tasks in store.scan_tasks():
         report.tasks += len(tasks)
         progress("tasks", report.tasks)

@@ -236,6 +236,16 @@ class Transaction(Protocol):
         ...
 
 
+class Moment(Protocol):
+    """Everything as one commit left it, in chunks, whatever is written meanwhile."""
+
+    async def event_range(self) -> tuple[int, int]: ...
+    def all_hosts(self) -> AsyncIterator[list[Host]]: ...
+    def scan_instances(self) -> AsyncIterator[list[Removed]]: ...
+    def scan_tasks(self) -> AsyncIterator[list[Task]]: ...
+    def scan_events(self) -> AsyncIterator[list[Event]]: ...
+
+
 class Store(Protocol):
     """Reads see only what is committed. Lists are ordered and paged: `after` is the last key of the former page."""
 
@@ -250,6 +260,10 @@ class Store(Protocol):
 
         OutcomeUnknown: the commit may have happened. RetryTransaction: the same one may succeed at once.
         """
+        ...
+
+    def moment(self) -> AbstractAsyncContextManager[Moment]:
+        """One state of the database to read at leisure. Unavailable when it had to be cut off."""
         ...
 
     async def ping(self) -> None:
@@ -318,6 +332,7 @@ __all__ = [
     "HostSpec",
     "IdsTaken",
     "InstanceFilter",
+    "Moment",
     "NamesTaken",
     "Removed",
     "RetryTransaction",

@@ -12,15 +12,18 @@ EXPECTED = (
 )
 
 
-def open_store(url: str) -> Store:
-    """The store for a URL, not yet connected: `await store.open()` does that."""
+def open_store(url: str, *, reading: bool = False) -> Store:
+    """The store for a URL, not yet connected: `await store.open()` does that.
+
+    `reading`: to look at a database that another process may be using.
+    """
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
         raise _refused(url) from error
     if parts.scheme == "sqlite":
-        return _sqlite(url)
+        return _sqlite(url, reading=reading)
     if parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/"):
         from virtflow.store.postgres import PostgresStore
 
@@ -28,7 +31,7 @@ def open_store(url: str) -> Store:
     raise _refused(url)
 
 
-def _sqlite(url: str) -> Store:
+def _sqlite(url: str, *, reading: bool) -> Store:
     from virtflow.store.sqlite import SqliteStore
 
     path = url.removeprefix("sqlite:")
@@ -36,7 +39,7 @@ def _sqlite(url: str) -> Store:
         return SqliteStore(None)
     if not path.startswith("///") or path.strip("/") == "" or path.endswith("/") or "?" in path or "\0" in path:
         raise _refused(url)
-    return SqliteStore(Path(unquote(path[3:])))
+    return SqliteStore(Path(unquote(path[3:])), reading=reading)
 
 
 def _refused(url: str) -> InvalidSetting:

@@ -1,5 +1,8 @@
 """All nouns together: what both databases share of a store and of its transactions."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 from virtflow.model.errors import Fenced
 from virtflow.store.answers import AnswerReads, AnswerWrites
 from virtflow.store.events import EventReads, EventWrites
@@ -8,7 +11,7 @@ from virtflow.store.instances import InstanceReads, InstanceWrites
 from virtflow.store.interned import Interned
 from virtflow.store.pools import PoolReads, PoolWrites
 from virtflow.store.room import RoomWrites
-from virtflow.store.session import Session
+from virtflow.store.session import Reader, Session
 from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
 
@@ -22,6 +25,20 @@ class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerRe
 
     async def history_id(self) -> str:
         return str((await self._near.rows("setting", "history_id"))[0][0])
+
+    @contextlib.asynccontextmanager
+    async def moment(self) -> AsyncIterator["ReadsOfAMoment"]:
+        async with self._snapshot() as reader:
+            yield ReadsOfAMoment(reader, self._interned)
+
+
+class ReadsOfAMoment(Reads):
+    """The same reads, all of one snapshot."""
+
+    def __init__(self, reader: Reader, interned: Interned) -> None:
+        self._near = self._far = reader
+        self._snapshot = lambda: contextlib.nullcontext(reader)
+        self._interned = Interned(interned)
 
 
 class Writes(HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites):

@@ -44,10 +44,14 @@ WAL_PAGES_MAX = 12_000
 
 
 class SqliteStore(Reads, Housekeeping):
-    """`path` None: a database for tests, gone at `close`, which runs without threads."""
+    """`path` None: a database for tests, gone at `close`, which runs without threads.
 
-    def __init__(self, path: Path | None) -> None:
+    `reading`: beside the process that owns the file, without its lock, and without a single write.
+    """
+
+    def __init__(self, path: Path | None, *, reading: bool = False) -> None:
         self._path = path
+        self._is_reading = reading
         self._interned = Interned()
         self._writing = asyncio.Lock()
         self._refusal: str | None = "the store is not open"
@@ -65,10 +69,12 @@ class SqliteStore(Reads, Housekeeping):
             self._commits, self._reads, self._copies = (
                 self._threads(stack, number, name) for number, name in ((1, "commit"), (READERS, "read"), (1, "copy"))
             )
-            await self._commits.run(lambda: self._connect_all(stack))
+            await self._commits.run(
+                lambda: self._connect_readers(stack) if self._is_reading else self._connect_all(stack)
+            )
             await read_dimensions(self._near, self._interned)
             self._stack = stack.pop_all()
-        self._refusal = None
+        self._refusal = "this store only reads" if self._is_reading else None
 
     async def close(self) -> None:
         async with self._writing:
@@ -221,6 +227,11 @@ class SqliteStore(Reads, Housekeeping):
         _migrate(self._writer, self._path)
         self._writer.set_wal_hook(self._count_log)
         self._copier = self._connect(stack, reading=False)
+        self._connect_readers(stack)
+
+    def _connect_readers(self, stack: contextlib.ExitStack) -> None:
+        if not self._file.exists():
+            raise FileNotFoundError(f"there is no file {self._file}")
         known = statements("sqlite")
         self._near: Reader = InlineSession(self._connect(stack, reading=True), known)
         self._far: Reader = PackedSession(

@@ -11,7 +11,7 @@ def run() -> int:
     failpoints = Failpoints.parse(os.environ.pop(VARIABLE, ""))
     return main.serve(
         sys.argv[1:],
-        wrap_store=lambda store: FailingStore(store, failpoints),  # type: ignore[arg-type,return-value]
+        wrap_store=lambda store: FailingStore(store, failpoints),
         wrap_app=lambda app: failing_app(app, failpoints),
     )
 

@@ -123,14 +123,15 @@ class Witness:
     async def work(self, client: httpx.AsyncClient, stop: asyncio.Event, *, delete_every: int = 5) -> None:
         while not stop.is_set():
             key = str(uuid.uuid4())
-            body = {"resources": {"cpu": 1000, "memory": 1024}, "name": f"w-{key[:18]}"}
+            name = f"w-{key[:18]}"
+            body: dict[str, Any] = {"resources": {"cpu": 1000, "memory": 1024}, "name": name}
             answer = await self.insist(client, "POST", "/v1/vms", key=key, body=body)
             assert answer.status_code == 202, answer.text
             self.acknowledged[key] = (body, answer.json()["id"])
             if len(self.acknowledged) % delete_every == 0:
-                gone = await self.insist(client, "DELETE", f"/v1/vms/{body['name']}")
+                gone = await self.insist(client, "DELETE", f"/v1/vms/{name}")
                 assert gone.status_code == 204, gone.text
-                self.deleted.add(body["name"])
+                self.deleted.add(name)
 
     async def insist(
         self, client: httpx.AsyncClient, method: str, path: str, *, key: str = "", body: Any = None

@@ -8,6 +8,7 @@ from virtflow.model.shape import Dedicated, Shape
 from virtflow.testing.builders import fleet, host, pool, shape
 
 A, B = host("a"), host("b")
+BOTH = {"x": "1", "y": "2"}
 TABLE = [
     ("in_pool", [host("a", pool="p"), host("b", pool="q")], shape(pool="p"), "a"),
     ("in_pool", [host("a", pool="p"), host("b", pool="")], shape(pool=""), "b"),
@@ -18,12 +19,7 @@ TABLE = [
     ("dedicated", [A, host("b", dedicated=True)], shape(dedicated=Dedicated.ALLOWED), "ab"),
     ("labels", [A, host("b", labels={"gpu": "a100", "x": "y"})], shape(labels={"gpu": "a100"}), "b"),
     ("labels", [A, host("b", labels={"gpu": "h100"})], shape(labels={"gpu": "a100"}), ""),
-    (
-        "labels",
-        [host("a", labels={"x": "1"}), host("b", labels={"x": "1", "y": "2"})],
-        shape(labels={"x": "1", "y": "2"}),
-        "b",
-    ),
+    ("labels", [host("a", labels={"x": "1"}), host("b", labels=BOTH)], shape(labels=BOTH), "b"),
     ("labels", [A, B], shape(), "ab"),
     ("zone", [host("a", zone="z"), B], shape(zone="z"), "a"),
     ("zone", [host("a", zone="z"), B], shape(), "ab"),

@@ -68,7 +68,7 @@ async def test_a_task_comes_back_as_it_was_written(store: Store) -> None:
 
 async def test_a_client_may_choose_the_id(store: Store) -> None:
     theirs = id_from_text("order-17")
-    await add_tasks(store, [task(1, id=theirs, instance_id=theirs, vm_name=derived_vm_name(theirs))])
+    await add_tasks(store, [task(1, id=theirs, instance_id=theirs)])
     one = await store.task(theirs)
     assert one is not None
     assert (one.id_text, one.instance_id, one.vm_name) == ("order-17", theirs, derived_vm_name(theirs))
