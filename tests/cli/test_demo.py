@@ -63,7 +63,7 @@ def test_the_show_is_shown_and_everything_is_gone_afterwards(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_it_stays_up_until_it_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -231,3 +231,31 @@ def test_commands_of_the_server_are_handed_over(
     monkeypatch.setattr(f"virtflow.main.{function}", take)
     assert alone(*words).code == 7
     assert seen == [handed]
+
+
+def test_a_stale_inventory_is_told_aside_and_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    stale = {
+        "source": "http",
+        "location": "x",
+        "state": "stale",
+        "age_s": 95.5,
+        "last_error": "\x1b]0;title\x07\r\x9b2J",
+    }
+    with scripted(Answer({"items": [{"name": "bm-001"}], "next": None, "inventory": [stale]})) as server:
+        ran = Program(capsys, server.address)("get", "hosts", "-o", "name")
+    assert ran.out == "bm-001\n"
+    assert ran.err == "inventory http x is stale, 95s old: \ufffd]0;title\ufffd\ufffd\ufffd2J\n"
+
+
+def test_what_was_accepted_before_a_refusal_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("virtflow.cli.place.ORDERS_AT_ONCE", 2)
+    accepted = Answer({"items": [{"name": "a-1"}, {"name": "a-2"}]}, 202)
+    refused = Answer({"code": "already_exists", "detail": "a-3 exists"}, 409)
+    with scripted(accepted, refused) as server:
+        ran = Program(capsys, server.address)("place", "a", "--cpu", "1", "--count", "3")
+    assert (ran.code, ran.err) == (
+        Exit.CONFLICT,
+        "The first 2 of 3 VMs were accepted; then:\nvirtflow: a-3 exists\n",
+    )

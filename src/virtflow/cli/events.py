@@ -9,7 +9,7 @@ from virtflow.cli import output, words
 from virtflow.cli.connect import connect
 from virtflow.cli.exits import Exit
 from virtflow.cli.options import Format, Output
-from virtflow.cli.screen import Screen, screen_of
+from virtflow.cli.screen import Screen, harmless, screen_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +68,7 @@ def _write(found: "Iterable[Event]", output_format: Format) -> None:
             case _:
                 line = draw_event(event, screen, is_wide=output_format is Format.WIDE)
         # whoever follows through a pipe wants each when it happens
-        print(line, flush=True)
+        print(harmless(line), flush=True)
 
 
 STYLES = {"completed": "green", "failed": "red", "missing": "red", "cancelled": "dim", "deleted": "dim"}

@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from virtflow.cli.screen import harmless
+
 if TYPE_CHECKING:
     from virtflow.client import ApiError
 
@@ -48,7 +50,7 @@ def report(error: Exception, *, debug: bool = False) -> Exit:
     if debug:
         traceback.print_exception(error)
     exit_code, lines = _describe(error)
-    print("\n".join(lines), file=sys.stderr)
+    print(harmless("\n".join(lines)), file=sys.stderr)
     return exit_code
 
 

@@ -1,5 +1,6 @@
 """Hosts: get, describe, add, delete, cordon, uncordon."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,12 @@ from virtflow.cli.connect import connect
 from virtflow.cli.exits import Exit, try_each
 from virtflow.cli.options import Format, Limit, OfLabel, OfPool, Output, Ratios, Watch
 from virtflow.cli.reading import read_list
-from virtflow.cli.screen import Screen
+from virtflow.cli.screen import Screen, screen_of
 from virtflow.cli.table import Column, draw_facts, draw_table
 from virtflow.cli.verbs import add, delete, describe, get, noun
 
 if TYPE_CHECKING:
+    from virtflow.client.pages import Pages
     from virtflow.client.records import Host, Vm
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
@@ -83,19 +85,20 @@ def get_hosts(
 ) -> int:
     """List hosts with their use."""
     with connect(ctx) as client:
-        return read_list(
+        hosts = client.hosts.list(
+            pool=pool,
+            zone=zone,
+            labels=words.key_values(label, "--label"),
+            cordoned=cordoned,
+            missing=missing,
+            source=source,
+            limit=output.limit_for(output_format, limit),
+        )
+        code = read_list(
             client,
             names,
             find=client.hosts.get,
-            find_all=lambda: client.hosts.list(
-                pool=pool,
-                zone=zone,
-                labels=words.key_values(label, "--label"),
-                cordoned=cordoned,
-                missing=missing,
-                source=source,
-                limit=output.limit_for(output_format, limit),
-            ),
+            find_all=lambda: hosts,
             columns=columns,
             name=lambda host: host.name,
             kind="hosts",
@@ -103,6 +106,18 @@ def get_hosts(
             watch=watch,
             output_format=output_format,
         )
+        output.say(*_warnings(hosts))
+    return code
+
+
+def _warnings(hosts: "Pages[Host]") -> Iterator[str]:
+    """What is shown may be old: the source has not answered lately."""
+    from virtflow.cli.fleet import draw_inventory
+    from virtflow.client.records import Inventory, read_all
+
+    for inventory in read_all(hosts.beside.get("inventory", b"[]"), Inventory):
+        if inventory.state != "fresh":
+            yield draw_inventory(inventory, screen_of(sys.stderr))
 
 
 @noun(describe, "host")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from virtflow.cli.options import Format
-from virtflow.cli.screen import Screen, screen_of
+from virtflow.cli.screen import Screen, harmless, screen_of
 from virtflow.cli.table import Column, draw_table
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ R = TypeVar("R", bound="Record")
 
 def show(lines: Iterable[str]) -> None:
     for line in lines:
-        print(line)
+        print(harmless(line))
 
 
 def say(*lines: str) -> None:
     """To the side: for people, not for the pipe."""
     for line in lines:
-        print(line, file=sys.stderr)
+        print(harmless(line), file=sys.stderr)
 
 
 def limit_for(output: Format, limit: int | None) -> int | None:

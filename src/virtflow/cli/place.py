@@ -90,7 +90,12 @@ def _create(client: "Client", orders: Sequence[Order], *, all_or_nothing: bool, 
     placed: list[Vm] = []
     for start in range(0, len(orders), ORDERS_AT_ONCE):
         piece = orders[start : start + ORDERS_AT_ONCE]
-        placed += client.vms.create_many(piece, all_or_nothing=all_or_nothing)
+        try:
+            placed += client.vms.create_many(piece, all_or_nothing=all_or_nothing)
+        except Exception:
+            if placed:
+                output.say(f"The first {len(placed):,} of {len(orders):,} VMs were accepted; then:")
+            raise
     return placed
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -18,6 +19,15 @@ _CODES = {
     "magenta": "35",
     "cyan": "36",
 }
+
+
+#: all that moves the cursor or worse; colours may pass
+_CONTROLS = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+
+
+def harmless(line: str) -> str:
+    """What others wrote (an inventory's error, a label) shall not play with the terminal."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,10 @@ def read(raw: bytes | msgspec.Raw, of: type[R]) -> R:
     return record
 
 
+def read_all(raw: bytes | msgspec.Raw, of: type[R]) -> list[R]:
+    return [read(item, of) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+
+
 class Refusals(Record, frozen=True, kw_only=True):
     filter: str
     hosts: int = 0

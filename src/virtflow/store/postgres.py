@@ -34,6 +34,8 @@ SNAPSHOT_REST_S = 60.0
 #: The server ends a statement first; this much later we stop waiting for its answer.
 ANSWER_MARGIN_S = 0.5
 
+#: What writes finds its rows by keys, however full the tables are: one plan for all times, and never a whole table.
+_BEGIN = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
 _MIGRATION_LOCK = 0x76697274  # "virt"
 _STATEMENTS_CACHED = 256
 
@@ -86,7 +88,7 @@ class PostgresStore(Reads, Housekeeping):
     async def transaction(self) -> AsyncIterator[Writes]:
         self._refuse_if_closed()
         async with borrowed(self._pool, self._connect_s) as connection:
-            await _run(connection, "BEGIN")
+            await _run(connection, _BEGIN)
             session = TransactionSession(connection, self._statements)
             interned = Interned(self._interned)
             try:
@@ -133,7 +135,7 @@ class PostgresStore(Reads, Housekeeping):
                 # whoever is stopped in the middle of a transaction must not hold its rows for ever
                 "idle_in_transaction_session_timeout": _milliseconds(self._statement_s),
                 "jit": "off",  # our statements are short, compiling them is not
-                # a plan that was made for an empty table, or a batch of one, would be kept for full ones and thousands
+                # a plan that was made for an empty table would be kept for a full one
                 "plan_cache_mode": "force_custom_plan",
             },
         )

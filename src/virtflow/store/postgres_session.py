@@ -1,6 +1,7 @@
 """Statements on PostgreSQL: every batch is one statement over arrays, every call has a deadline."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ LOST = (OSError, TimeoutError, asyncpg.InterfaceError)
 ANY_FAILURE = (*LOST, asyncpg.PostgresError)
 
 _RETRY = frozenset({"40001", "40P01"})
+#: We look for clashes before we write: one that is found while writing came in between, and the next look will name it.
+_CLASH = "23505"
+_COPY = re.compile(r"COPY (?P<table>\w+) \((?P<columns>[^)]+)\) FROM STDIN")
 _FULL = "53100"
 _IMPOSSIBLE_VALUE = ("22", "23")
 #: Classes in which the server says that the transaction did not happen: a constraint, an invalid state, a conflict.
@@ -27,6 +31,8 @@ def failure(error: Exception) -> VirtflowError:
     state = _sqlstate(error)
     if state in _RETRY:
         return RetryTransaction("two transactions waited for each other")
+    if state == _CLASH:
+        return RetryTransaction("somebody else was faster with a name or an id")
     if state == _FULL:
         return Unavailable("the disk of the database is full", remedy="make room; nothing was half written")
     if state.startswith(_IMPOSSIBLE_VALUE):
@@ -112,19 +118,18 @@ class TransactionSession:
         self.error: Exception | None = None
 
     async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
-        if self._closed:  # the connection may be somebody else's by now
-            raise Unavailable(f"this transaction is over: {self._closed}")
-        try:
-            with dropped_when_interrupted(self._connection):
-                found: Sequence[Row] = await self._connection.fetch(self._statements[name], *arguments)
-        except ANY_FAILURE as error:
-            self.error = error
-            self.close(str(error) or type(error).__name__)
-            raise failure(error) from error
+        with self._usable():
+            found: Sequence[Row] = await self._connection.fetch(self._statements[name], *arguments)
         return found
 
     async def each(self, name: str, rows: Sequence[Row]) -> list[Row]:
         if not rows:
+            return []
+        if copy := _COPY.fullmatch(self._statements[name]):
+            with self._usable():
+                await self._connection.copy_records_to_table(
+                    copy["table"], records=rows, columns=re.split(r",\s*", copy["columns"].strip())
+                )
             return []
         changed = await self.rows(name, *map(list, zip(*rows, strict=True)))
         if len(changed) == len(rows):
@@ -134,3 +139,15 @@ class TransactionSession:
 
     def close(self, reason: str) -> None:
         self._closed = self._closed or reason
+
+    @contextlib.contextmanager
+    def _usable(self) -> Iterator[None]:
+        if self._closed:  # the connection may be somebody else's by now
+            raise Unavailable(f"this transaction is over: {self._closed}")
+        try:
+            with dropped_when_interrupted(self._connection):
+                yield
+        except ANY_FAILURE as error:
+            self.error = error
+            self.close(str(error) or type(error).__name__)
+            raise failure(error) from error

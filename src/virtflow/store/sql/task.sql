@@ -126,18 +126,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 ON CONFLICT DO NOTHING;
 
 -- add_task [postgresql] --
--- New tasks; those placed at once are written as completed.
-INSERT INTO task (
+-- New tasks; those placed at once are written as completed. Four times as fast as INSERT, and the first clash ends it.
+COPY task (
     shape_id, state, when_unplaceable, priority, attempt, version, accepted_ms, next_try_ms, ended_ms, host_id,
     deadline_ms, instance_id, vm_name, gang, code, reason, explanation, history, id
-)
-SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[], $13::text[], $14::bytea[], $15::text[], $16::text[],
-    $17::text[], $18::text[], $19::bytea[]
-)
-ON CONFLICT DO NOTHING
-RETURNING id;
+) FROM STDIN;
 
 -- move_task --
 -- One step, if the task is still where the caller thinks. What is NULL stays; a completed task needs no excuses.
