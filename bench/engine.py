@@ -67,57 +67,60 @@ def measure(*, quick: bool) -> dict[str, Any]:
 
 def measure_growth(sizes: Sequence[int]) -> Times:
     """The mean of single decisions, one call each, beside a loop over dictionaries and a scan of all arrays."""
-    times: Times = {"virtflow": {}, "scan of arrays": {}, "loop over dicts": {}}
-    for size in sizes:
-        some = list(hosts(size))
-        fleet = fleet_of(some, compiled=False)
-        scan, loop = Scan(some), Loop(some)
-        _check_same(fleet.fork(), Scan(some), Loop(some))
-        count = min(2_000, 10 * size)
-        asked = [[one] for one in requests(count, WANTED)]
-        decide(fleet, requests(1, WANTED))
-        times["virtflow"][str(size)] = best(lambda: _each(asked, lambda one: decide(fleet, one)), count)
-        few = max(3, 200_000 // size)
-        times["scan of arrays"][str(size)] = best(
-            lambda: _each(range(min(few, 200)), lambda _: scan.place()), min(few, 200)
-        )
-        few = max(2, 20_000 // size)
-        times["loop over dicts"][str(size)] = best(lambda: _each(range(few), lambda _: loop.place()), few)
-    return times
+    for size in sizes[:2]:
+        _check_same(list(hosts(size)))
+    ways = {"virtflow": _decision_us, "scan of arrays": _scan_us, "loop over dicts": _loop_us}
+    return {way: {str(size): one_us(list(hosts(size))) for size in sizes} for way, one_us in ways.items()}
+
+
+def _decision_us(some: list[Host]) -> float:
+    made, count = fleet_of(some, compiled=False), min(2_000, 5 * len(some))
+    decide(made, requests(1, WANTED))
+
+    def work(asked: list[Request]) -> None:
+        for one in asked:
+            decide(made, [one])
+
+    return best_of(work, _tries(count), count)
+
+
+def _scan_us(some: list[Host]) -> float:
+    scan, count = Scan(some), min(200, max(3, 200_000 // len(some)))
+    return best_of(lambda times: [scan.place() for _ in range(times)], [count] * 3, count)
+
+
+def _loop_us(some: list[Host]) -> float:
+    loop, count = Loop(some), max(2, 20_000 // len(some))
+    return best_of(lambda times: [loop.place() for _ in range(times)], [count] * 3, count)
 
 
 def measure_batches(sizes: Sequence[int], strategy: str, *, compiled: bool) -> dict[str, float]:
     """Decisions per second in a batch of one shape."""
-    rates = {}
-    for size in sizes:
-        made = fleet_of(hosts(size), strategy, compiled=compiled)
-        decide(made, requests(1, WANTED))
-        count = min(BATCH, 10 * size)
-        tries = [requests(count, WANTED, start=number * count) for number in range(3)]
-        rates[str(size)] = 1e6 / best_of(lambda one: _placed(decide(made, one).outcomes), tries, count)
-    return rates
+    return {str(size): 1e6 / _batch_us(size, strategy, compiled=compiled) for size in sizes}
+
+
+def _batch_us(size: int, strategy: str, *, compiled: bool) -> float:
+    made, count = fleet_of(hosts(size), strategy, compiled=compiled), min(BATCH, 10 * size)
+    decide(made, requests(1, WANTED))
+    return best_of(lambda asked: _placed(decide(made, asked).outcomes), _tries(count), count)
 
 
 def measure_live_shapes(strategy: str, *, compiled: bool, quick: bool) -> dict[str, float]:
     """Microseconds for a decision when so many shapes are used in turn, no two neighbours alike."""
-    times = {}
-    for count in LIVE_SHAPES:
-        made = fleet_of(hosts(HOSTS, uneven=True), strategy, compiled=compiled)
-        live = list(shapes(count))
-        number = max(count, 1_000 if quick else 5_000)
-        asked = [Request(at.to_bytes(16, "big"), live[at % count]) for at in range(number)]
-        decide(made, asked[: max(count, 20)])
-        times[str(count)] = best_of(lambda one: _placed(decide(made, one).outcomes), [asked, asked, asked], number)
-    return times
+    least = 1_000 if quick else 5_000
+    return {str(count): _live_us(count, max(count, least), strategy, compiled=compiled) for count in LIVE_SHAPES}
+
+
+def _live_us(live: int, count: int, strategy: str, *, compiled: bool) -> float:
+    made, some = fleet_of(hosts(HOSTS, uneven=True), strategy, compiled=compiled), list(shapes(live))
+    asked = [Request(at.to_bytes(16, "big"), some[at % live]) for at in range(count)]
+    decide(made, asked[: max(live, 20)])
+    return best_of(lambda _: _placed(decide(made, asked).outcomes), range(3), count)
 
 
 def measure_load(sizes: Sequence[int]) -> dict[str, float]:
     """Seconds to put so many hosts into an empty fleet."""
-    times = {}
-    for size in sizes:
-        some = list(hosts(size))
-        times[str(size)] = best(lambda: fleet_of(some), 1) / 1e6
-    return times
+    return {str(size): best_of(fleet_of, [list(hosts(size))] * 3, 1) / 1e6 for size in sizes}
 
 
 def measure_memory(size: int) -> float:
@@ -203,39 +206,35 @@ class Scan:
         return self.names[row]
 
 
-def _check_same(fleet: Fleet, scan: Scan, loop: Loop) -> None:
+def _check_same(some: list[Host]) -> None:
     """A plain way that chooses other hosts would be no measure."""
-    for asked in requests(3, WANTED):
-        chosen = {decide(fleet, [asked]).outcomes[0].host, scan.place(), loop.place()}  # type: ignore[union-attr]
+    made, scan, loop = fleet_of(some), Scan(some), Loop(some)
+    for asked in requests(300, WANTED):
+        chosen = {decide(made, [asked]).outcomes[0].host, scan.place(), loop.place()}  # type: ignore[union-attr]
         assert len(chosen) == 1, chosen
 
 
 # ── time ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def best(work: Callable[[], object], count: int, *, tries: int = 3) -> float:
-    """Microseconds for each of `count`."""
-    return best_of(lambda _: work(), range(tries), count)
-
-
 def best_of(work: Callable[[Any], object], tries: Sequence[Any], count: int) -> float:
+    """Microseconds for each of `count`."""
     taken = []
     for one in tries:
-        started = time.perf_counter()
+        started_s = time.perf_counter()
         work(one)
-        taken.append(time.perf_counter() - started)
+        taken.append(time.perf_counter() - started_s)
     return min(taken) / count * 1e6
+
+
+def _tries(count: int) -> list[list[Request]]:
+    return [requests(count, WANTED, start=number * count) for number in range(3)]
 
 
 def exponent(times: dict[str, float]) -> float:
     """How the time grows with the number, fitted over all of them: 0 = not at all, 1 = in proportion."""
     numbers = np.log10([int(number) for number in times])
     return round(float(np.polyfit(numbers, np.log10(list(times.values())), 1)[0]), 3)
-
-
-def _each(things: Any, work: Callable[[Any], object]) -> None:
-    for thing in things:
-        work(thing)
 
 
 def _placed(outcomes: Sequence[object]) -> None:

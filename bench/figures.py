@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench import http, restart, store
+from bench import engine, http, restart, store
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -19,6 +19,84 @@ MILLION = 1_000_000
 HOSTS = 10_000
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 KINDS = {"schedule": "POST /schedule", "vm": "POST /v1/vms", "batch": "POST /v1/vms/batch of 1,000"}
+
+
+# ── the engine ────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_engine(*, quick: bool) -> Found:
+    found = engine.measure(quick=quick)
+    figures = [*_batch_figures(found), _decision_figure(found), *_growth_figures(found)]
+    figures.append(
+        Figure(
+            key="engine.memory",
+            what="memory of the engine per host",
+            measured=found["memory_bytes_per_host"],
+            unit="B",
+            goal=400,
+            stretch=100,
+            less_is_better=True,
+            beside="allocated by Python and NumPy",
+        )
+    )
+    return figures, {"growth": found["growth"], "engine": found}
+
+
+def _batch_figures(found: dict[str, Any]) -> Iterator[Figure]:
+    naive_us = found["growth"]["loop over dicts"]
+    for way, rates in found["batches"].items():
+        is_compiled = way.endswith("compiled")
+        for size, rate in rates.items():
+            yield Figure(
+                key=f"engine.{way}.{size}",
+                what=f"engine, {way}, batch of one shape, {int(size):,} hosts",
+                measured=rate,
+                unit="/s",
+                goal=1_000_000 if is_compiled else 100_000,
+                stretch=4_000_000 if is_compiled else 300_000,
+                beside=f"{naive_us[size] * rate / 1e6:,.0f} times a loop over dicts",
+            )
+
+
+def _decision_figure(found: dict[str, Any]) -> Figure:
+    at = {way: times[str(engine.HOSTS)] for way, times in found["growth"].items()}
+    ours = at["virtflow"]
+    others = ", ".join(f"{way} {us:,.0f} µs ({us / ours:,.1f}×)" for way, us in at.items() if way != "virtflow")
+    return Figure(
+        key="engine.decision",
+        what=f"one decision by itself, {engine.HOSTS:,} hosts",
+        measured=ours,
+        unit="µs",
+        goal=20,
+        stretch=2,
+        less_is_better=True,
+        beside=others,
+    )
+
+
+def _growth_figures(found: dict[str, Any]) -> Iterator[Figure]:
+    exponents, sizes = found["growth_exponents"], list(found["growth"]["virtflow"])
+    blank = Figure(key="", what="", measured=0, unit="", less_is_better=True)
+    yield replace(
+        blank,
+        key="engine.growth",
+        what=f"exponent of a decision from {int(sizes[0]):,} to {int(sizes[-1]):,} hosts",
+        measured=max(0.0, exponents["virtflow"]),
+        goal=0.1,
+        stretch=0.03,
+        beside=", ".join(f"{way} {value:.2f}" for way, value in exponents.items() if way != "virtflow"),
+    )
+    for way, value in found["live_shapes_exponents"].items():
+        times = found["live_shapes"][way]
+        yield replace(
+            blank,
+            key=f"engine.live.{way}",
+            what=f"exponent with 1 to {engine.LIVE_SHAPES[-1]:,} live shapes, {way}",
+            measured=max(0.0, value),
+            goal=0.6,
+            stretch=0.5,
+            beside=f"{', '.join(f'{us:.1f}' for us in times.values())} µs at {', '.join(times)} shapes",
+        )
 
 
 # ── the store alone ───────────────────────────────────────────────────────────────────────────────

@@ -49,9 +49,14 @@ class Figure:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """As Markdown, columns aligned so that it reads as plain text, too."""
+    """Figures and goals as Markdown."""
     head = ("figure", "goal", "stretch", "measured", "verdict", "beside, same run")
-    rows = [head, *[_row(figure) for figure in figures]]
+    return grid(head, [_row(figure) for figure in figures])
+
+
+def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Markdown whose columns are aligned, so that it reads as plain text, too."""
+    rows = [head, *body]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench import machine, report
 
@@ -24,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=5.0, help="for each figure")
     parser.add_argument("--out", type=Path, help="a folder for peers.json and peers.md")
     options = parser.parse_args(argv)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for hosts in options.hosts.split(","):
         arguments = [hosts, str(options.seconds)]
         rows += _ask([sys.executable, "-m", "bench.peers.ours", *arguments])
@@ -41,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _ask(command: Sequence[str]) -> list[dict[str, object]]:
+def _ask(command: Sequence[str]) -> list[dict[str, Any]]:
     """The last line of what a program prints."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=RUN_S_MAX)
     if done.returncode:
@@ -50,21 +51,22 @@ def _ask(command: Sequence[str]) -> list[dict[str, object]]:
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _table(rows: Sequence[dict[str, object]]) -> str:
-    fastest = {row["hosts"]: float(str(row["mean_us"])) for row in reversed(rows) if str(row["name"]).startswith("virtflow")}
-    figures = [
-        report.Figure(
-            key=f"{row['name']}.{row['hosts']}",
-            what=f"{row['name']}, {int(str(row['hosts'])):,} hosts",
-            measured=float(str(row["mean_us"])) / 1000,
-            unit="ms",
-            beside=f"{float(str(row['mean_us'])) / fastest[row['hosts']]:,.0f} times virtflow; {row['decisions']} decisions"
-            if row["hosts"] in fastest
-            else f"{row['decisions']} decisions",
-        )
-        for row in rows
-    ]
-    return report.table(figures)
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    ours = {row["hosts"]: row["best_us"] for row in rows if row["name"] == "virtflow"}
+    head = ("who decides", "hosts", "one decision", "times virtflow", "measured as")
+    return report.grid(
+        head,
+        [
+            (
+                row["name"],
+                f"{row['hosts']:,}",
+                report.shown(row["best_us"] / 1000, "ms"),
+                f"{row['best_us'] / ours[row['hosts']]:,.1f}" if row["hosts"] in ours else "",
+                row["how"],
+            )
+            for row in rows
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from virtflow.control.tasks import Tasks
 from virtflow.control.vms import Vms
 from virtflow.control.waiting import WaitingRoom
 from virtflow.engine import strategies
+from virtflow.engine.decide import warm_up
 from virtflow.engine.fleet import Fleet
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
@@ -300,8 +301,10 @@ async def _serve_until_told(
     return 0
 
 
-def _say_hello(address: str) -> None:
+async def _say_hello(address: str) -> None:
     log.info("serving", address=address, docs=f"{address}/docs")
+    # where the extra `fast` is installed: compiled beside the work, not in the first large batch
+    asyncio.get_running_loop().run_in_executor(None, warm_up)
 
 
 def fsck(argv: Sequence[str]) -> int:

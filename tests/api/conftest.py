@@ -14,6 +14,7 @@ from virtflow.api.app import ApiSettings, create_app
 from virtflow.config import load_config
 from virtflow.engine import strategies
 from virtflow.main import Service, build
+from virtflow.store.contract import Store
 from virtflow.store.open import open_store
 
 JSON = {"content-type": "application/json"}
@@ -136,19 +137,21 @@ def _answer(sent: list[Any]) -> Answer:
     return Answer(sent[0]["status"], headers, body)
 
 
-def new_service(**flags: str) -> Service:
+def new_service(store: Store | None = None, **flags: str) -> Service:
     config = load_config(
         environ={"HOME": str(Path.cwd())},
         known_strategies=strategies.names(),
         flags={"retry_wait_s": "0.02", "retries_max": "0", "tick_s": "0.1", **flags},
     )
-    return build(config, store=open_store("sqlite://"), inventories=[])
+    return build(config, store=store or open_store("sqlite://"), inventories=[])
 
 
 def app_of(service: Service, **settings: Any) -> Any:
     return create_app(
         service.house,
-        settings=ApiSettings(**{"version": "0.1", "database": "sqlite", "strategy": "least_loaded", **settings}),
+        settings=ApiSettings(
+            **{"version": "0.1", "database": "sqlite", "strategy": "least_loaded", "linger_s_max": 0.05, **settings}
+        ),
     )
 
 

@@ -123,10 +123,10 @@ async def test_filters(api: Api, query: str, names: list[str]) -> None:
     assert answer.json["inventory"] == []
 
 
-@pytest.mark.parametrize("label", ["x", "=v", "k=v&label=k=w", "k%00=v", "k=%07"])
-async def test_a_label_filter_is_key_and_value(api: Api, label: str) -> None:
-    answer = await api.get(f"/v1/hosts?label={label}")
-    assert (answer.status, answer.pointers[0].removesuffix("/0")) == (422, "?label")
+async def test_a_label_filter_is_key_and_value(api: Api) -> None:
+    for label in ("x", "=v", "k=v&label=k=w", "k%00=v", "k=%07"):
+        answer = await api.get(f"/v1/hosts?label={label}")
+        assert (answer.status, answer.pointers[0].removesuffix("/0")) == (422, "?label")
 
 
 async def test_pages_go_on_where_they_ended(api: Api) -> None:
@@ -139,9 +139,8 @@ async def test_pages_go_on_where_they_ended(api: Api) -> None:
     assert seen == [f"bm-{n}" for n in range(5)]
 
 
-@pytest.mark.parametrize("name", ["BM", "a_b", "a/b", "%2e%2e", "x" * 64, "ü", "a\x00b"])
-async def test_what_can_be_no_name_is_not_found(api: Api, name: str) -> None:
-    for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/cordon")):
-        answer = await api(method, f"/v1/hosts/{name}{tail}")
-        assert answer.status == 404
-    assert (await api.patch(f"/v1/hosts/{name}", {})).status == 404
+async def test_what_can_be_no_name_is_not_found(api: Api) -> None:
+    for name in ("BM", "a_b", "a/b", "%2e%2e", "x" * 64, "ü", "a\x00b"):
+        for method, tail in (("GET", ""), ("DELETE", ""), ("POST", "/cordon")):
+            assert (await api(method, f"/v1/hosts/{name}{tail}")).status == 404
+        assert (await api.patch(f"/v1/hosts/{name}", {})).status == 404

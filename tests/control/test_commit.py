@@ -10,9 +10,10 @@ from tests.control.conftest import config, host, order, wish
 from tests.control.test_schedule import create, register
 
 from virtflow.control.fsck import fsck
+from virtflow.control.orders import VmOrder
 from virtflow.main import Service, build
 from virtflow.model.errors import Conflict, Fenced, OutcomeUnknown, Unavailable
-from virtflow.model.task import TaskState
+from virtflow.model.task import TaskState, WhenUnplaceable
 from virtflow.store.contract import RoomChange, Store, Transaction
 from virtflow.store.open import open_store
 from virtflow.testing.failpoints import FailingStore, Failpoints
@@ -150,3 +151,43 @@ async def test_wishes_of_any_size_leave_a_ledger_that_adds_up(service: Service) 
     report = await fsck(service.store)
     assert report.violations == []
     assert (report.hosts, report.tasks, report.instances) == (5, 15, 15)
+
+
+class Away:
+    """A store that can be cut off and come back, as a database does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.is_away = False
+
+    def __getattr__(self, name: str) -> object:
+        if self.is_away and name != "close":
+            raise Unavailable("the database does not answer")
+        return getattr(self._store, name)
+
+
+async def test_a_database_that_is_away_is_said_soon_and_work_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    store = Away(open_store(f"sqlite:///{tmp_path}/virtflow.db"))
+    service = build(config(tmp_path / "virtflow.db"), store=store, inventories=[])  # type: ignore[arg-type]
+    async with service.running():
+        await register(service, host("bm-1", cores=3))
+        fails = VmOrder(shape=wish(cores=9), when_unplaceable=WhenUnplaceable.FAIL)
+        doomed = (await create(service, fails))[0]
+        store.is_away = True
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                async with asyncio.timeout(2):
+                    await create(service, order())
+            await asyncio.sleep(0.1)
+        assert not (await service.house.health.check()).ok
+        store.is_away = False
+        async with asyncio.timeout(5):
+            while not (await service.house.health.check()).ok:
+                await asyncio.sleep(0.02)
+                service.scheduler.knock()
+        assert (await create(service, order("back")))[0].instance.host == "bm-1"
+        async with asyncio.timeout(10):
+            while not (await service.house.tasks.get(doomed.task_id)).task.is_over:
+                await asyncio.sleep(0.02)
+        assert (await service.house.hosts.get("bm-1")).used["cpu"] == 1000
+        assert (await fsck(store)).violations == []  # type: ignore[arg-type]

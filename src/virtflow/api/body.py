@@ -12,9 +12,6 @@ Receive = Callable[[], Awaitable[Message]]
 Headers = Mapping[bytes, bytes]
 
 JSON = ("application/json",)
-#: after a refusal, so much of the rest is still taken and thrown away: a client that is cut off in the middle of
-#: sending would never read why
-LINGER_S = 2.0
 LINGER_BYTES = 64 * 2**20
 
 
@@ -61,11 +58,6 @@ class Bodies:
         if len(body) > self._bytes_max:
             raise self._too_large()
         return body
-
-    async def read_nothing(self, headers: Headers, receive: Receive) -> None:
-        """For an action without arguments: no body, or an empty object."""
-        if has_body(headers) and (await self.read(headers, receive)).strip() not in (b"", b"{}"):
-            raise UnexpectedBody("this call takes no body", remedy="leave the body out, or send {}")
 
     async def _read_on(self, first: bytes, receive: Receive) -> bytes:
         parts, size, more = [first], len(first), True
@@ -141,11 +133,12 @@ def _check_type(headers: Headers, types: tuple[str, ...]) -> None:
             raise WrongMediaType(f"the body must be UTF-8, not {value[:40]}", remedy="send UTF-8")
 
 
-async def linger(receive: Receive) -> None:
-    """Take the rest of a refused body and throw it away, for a moment."""
+async def linger(receive: Receive, *, s_max: float) -> None:
+    """Take the rest of a refused body and throw it away, for a moment: a client that is cut off in the middle of
+    sending would never read why."""
     taken = 0
     try:
-        async with asyncio.timeout(LINGER_S):
+        async with asyncio.timeout(s_max):
             while taken < LINGER_BYTES:
                 message = await receive()
                 taken += len(message.get("body", b""))

@@ -38,6 +38,7 @@ class Gate:
         self._gets = gets
         self._observe = observe
         self._new_request_id = settings.new_request_id
+        self._linger_s_max = settings.linger_s_max
         self._hosts = frozenset(host.lower().encode() for host in settings.allowed_hosts)
         self._token = b"Bearer " + settings.token.reveal().encode() if settings.token else None
         self._log = structlog.get_logger("virtflow.api").bind()
@@ -120,7 +121,7 @@ class Gate:
 
         exchange.send = send_open
         await exchange.answer(rendered, _CLOSE)
-        await linger(exchange.receive)
+        await linger(exchange.receive, s_max=self._linger_s_max)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _confess(self, exchange: Exchange, error: Exception) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from virtflow.api.body import JSON, Bodies, refuse_body
+from virtflow.api.body import JSON, Bodies, has_body, refuse_body
+from virtflow.api.errors import UnexpectedBody
 from virtflow.api.exchange import JSON_TYPE, KEY, Exchange, Scope
 from virtflow.api.idempotency import Key, key_of, once
 from virtflow.api.orders import Orders, read_aside, read_one_or_many
@@ -229,15 +230,15 @@ async def _read(operation: Operation, desk: Desk, exchange: Exchange, path: Mapp
 
 
 async def _read_body(operation: Operation, desk: Desk, exchange: Exchange) -> Any:
-    if operation.body is None:
-        if operation.method == "POST":
-            await desk.bodies.read_nothing(exchange.headers, exchange.receive)
-            exchange.body_taken = True
-        else:
-            refuse_body(exchange.headers)
+    if operation.body is None and not (operation.method == "POST" and has_body(exchange.headers)):
+        refuse_body(exchange.headers)
         return None
     raw = await desk.bodies.read(exchange.headers, exchange.receive, types=operation.types)
     exchange.body_taken = True
+    if operation.body is None:
+        if raw.strip() not in (b"", b"{}"):
+            raise UnexpectedBody("this call takes no body", remedy="leave the body out, or send {}")
+        return None
     if isinstance(operation.body, tuple):
         return read_one_or_many(raw, *operation.body)
     return await read_aside(raw, operation.body)

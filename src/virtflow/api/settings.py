@@ -32,6 +32,8 @@ class ApiSettings:
     bodies_bytes_max: int = 32 * BODY_BYTES_MAX
     #: from the first to the last byte of one body
     body_s_max: float = 30.0
+    #: after a refusal, the rest of a body is still taken for so long
+    linger_s_max: float = 2.0
     streams_max: int = STREAMS_MAX
     #: an idle stream says so often that it lives
     heartbeat_s: float = 15.0

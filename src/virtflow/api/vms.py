@@ -11,7 +11,7 @@ from virtflow.api.exchange import JSON_TYPE, Exchange
 from virtflow.api.explanations import ExplanationOut, View, explanation_out
 from virtflow.api.idempotency import answer, key_of, once
 from virtflow.api.ids import id_texts
-from virtflow.api.operation import OPERATOR, Call, Desk, Noun, encode, nothing, ok
+from virtflow.api.operation import OPERATOR, Call, Desk, Noun, nothing, ok
 from virtflow.api.orders import VmBatchIn, VmIn
 from virtflow.api.pages import Paged, cursor_key, cut
 from virtflow.api.query import NoQuery, given, read_query
@@ -112,6 +112,7 @@ class DeletedOut(msgspec.Struct, frozen=True, kw_only=True):
 
 # ── what is answered ──────────────────────────────────────────────────────────────────────────────
 
+_encode = msgspec.json.Encoder().encode
 #: by number
 _STATUS = tuple(f'"status":"{status.word}"' for status in sorted(Status))
 _SCHEDULED = tuple(f'"conditions":[{{"type":"scheduled","state":{word}}}]' for word in ("false", "true"))
@@ -176,8 +177,8 @@ class VmWriter:
 
 
 def _fields(**fields: object) -> str:
-    """Some fields of an object, without its braces."""
-    return encode(fields).decode()[1:-1]
+    """Some fields of an object, in this order, without its braces."""
+    return _encode(fields).decode()[1:-1]
 
 
 def vm_detail(view: VmView, *, audience: object) -> VmDetail:

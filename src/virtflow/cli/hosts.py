@@ -1,5 +1,6 @@
 """Hosts: get, describe, add, delete, cordon, uncordon."""
 
+import dataclasses
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +11,7 @@ import typer
 from virtflow.cli import output, vms, words
 from virtflow.cli.connect import connect
 from virtflow.cli.exits import Exit, try_each
-from virtflow.cli.options import Format, Limit, OfLabel, OfPool, Output, Ratios, Watch
+from virtflow.cli.options import Format, Limit, OfLabel, OfPool, Output, Ratios, Watch, takes
 from virtflow.cli.reading import read_list
 from virtflow.cli.screen import Screen, screen_of
 from virtflow.cli.table import Column, draw_facts, draw_table
@@ -178,62 +179,63 @@ def _room_columns(host: "Host") -> list[Column[str]]:
 _ALWAYS = frozenset({"USED", "FREE", "ALLOCATABLE"})
 
 
-@noun(add, "host")
-def add_host(
-    ctx: typer.Context,
-    name: Name,
-    cpu: Annotated[str, typer.Option(metavar="CORES", help="Cores it has: 64.")],
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory it has: 256GiB.")],
-    disk: Annotated[str | None, typer.Option(metavar="SIZE", help="Disk it has: 2T, or 500 (GiB).")] = None,
-    gpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="GPUs it has.")] = None,
-    resource: Annotated[list[str] | None, typer.Option(metavar="NAME=N", help="Anything else it has.")] = None,
-    max_vms: Annotated[int | None, typer.Option(min=0, metavar="N", help="How many VMs it may carry.")] = None,
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """What may be said about a host on the line; a file can say the same."""
+
+    cpu: Annotated[str, typer.Option(metavar="CORES", help="Cores it has: 64.")]
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory it has: 256GiB.")]
+    disk: Annotated[str | None, typer.Option(metavar="SIZE", help="Disk it has: 2T, or 500 (GiB).")] = None
+    gpu: Annotated[int | None, typer.Option(min=0, metavar="N", help="GPUs it has.")] = None
+    resource: Annotated[list[str] | None, typer.Option(metavar="NAME=N", help="Anything else it has.")] = None
+    max_vms: Annotated[int | None, typer.Option(min=0, metavar="N", help="How many VMs it may carry.")] = None
     pool: Annotated[
         str | None, typer.Option(metavar="POOL", parser=words.pool_name, help='Its pool ("-" is the pool "").')
-    ] = None,
-    address: Annotated[str | None, typer.Option(metavar="IP", help="Its address.")] = None,
-    zone: Annotated[str | None, typer.Option(metavar="ZONE", help="Its zone.")] = None,
-    rack: Annotated[str | None, typer.Option(metavar="RACK", help="Its rack.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="TEXT", help="What machine it is.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be repeated.")] = None,
-    dedicated: Annotated[bool, typer.Option("--dedicated", help="It is a dedicated host.")] = False,
-    overcommit: Ratios = None,
+    ] = None
+    address: Annotated[str | None, typer.Option(metavar="IP", help="Its address.")] = None
+    zone: Annotated[str | None, typer.Option(metavar="ZONE", help="Its zone.")] = None
+    rack: Annotated[str | None, typer.Option(metavar="RACK", help="Its rack.")] = None
+    model: Annotated[str | None, typer.Option(metavar="TEXT", help="What machine it is.")] = None
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A label; may be repeated.")] = None
+    dedicated: Annotated[bool, typer.Option("--dedicated", help="It is a dedicated host.")] = False
+    overcommit: Ratios = None
     reserved: Annotated[
         list[str] | None, typer.Option(metavar="NAME=AMOUNT", help="Held back, such as memory=8GiB.")
-    ] = None,
-    output_format: Output = Format.TABLE,
-) -> int:
-    """Register a host."""
-    sizes = {
-        "cpu": words.cores(cpu),
-        "memory": words.memory(memory),
-        "disk": disk and words.disk(disk),
-        "gpu": gpu,
-        "vms": max_vms,
-        **words.amounts(resource, "--resource"),
+    ] = None
+
+
+def host_of(options: HostOptions, name: str) -> dict[str, object]:
+    """What the API takes. What was not said is left out, so that the server's defaults hold."""
+    capacity = {
+        "cpu": words.cores(options.cpu),
+        "memory": words.memory(options.memory),
+        "disk": options.disk and words.disk(options.disk),
+        "gpu": options.gpu,
+        "vms": options.max_vms,
+        **words.amounts(options.resource, "--resource"),
     }
     said = {
-        "pool": pool,
-        "address": address,
-        "zone": zone,
-        "rack": rack,
-        "model": model,
-        "labels": words.key_values(label, "--label"),
-        "dedicated": dedicated,
-        "overcommit": words.ratios(overcommit, "--overcommit"),
-        "reserved": words.amounts(reserved, "--reserved"),
-    }
-    body = {
         "name": name,
-        "capacity": {key: amount for key, amount in sizes.items() if amount is not None},
-        **{
-            key: value
-            for key, value in said.items()
-            if value not in (None, "", {}, False) or (key == "pool" and value == "")
-        },
+        "pool": options.pool,
+        "address": options.address,
+        "capacity": {dimension: amount for dimension, amount in capacity.items() if amount is not None},
+        "overcommit": words.ratios(options.overcommit, "--overcommit") or None,
+        "reserved": words.amounts(options.reserved, "--reserved") or None,
+        "labels": words.key_values(options.label, "--label") or None,
+        "zone": options.zone,
+        "rack": options.rack,
+        "model": options.model,
+        "dedicated": options.dedicated or None,
     }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+@noun(add, "host")
+@takes(HostOptions)
+def add_host(ctx: typer.Context, name: Name, options: HostOptions, output_format: Output = Format.TABLE) -> int:
+    """Register a host."""
     with connect(ctx) as client:
-        host = client.hosts.create(body)
+        host = client.hosts.create(host_of(options, name))
         text = f"{host.name} registered in pool {words.say_pool(host.pool)}: {words.say_all(host.allocatable)}"
         output.show_one(host, output_format, lambda _: iter([text]), host.name)
     return Exit.OK

@@ -108,7 +108,10 @@ def takes(options: type[D]) -> Callable[[Callable[..., Any]], Callable[..., Any]
     hints = typing.get_type_hints(options, include_extras=True)
     fields = [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, annotation=hints[field.name], default=field.default
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
         )
         for field in dataclasses.fields(options)  # type: ignore[arg-type]  # any dataclass will do
     ]

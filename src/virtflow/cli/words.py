@@ -135,7 +135,11 @@ def _in_unit(dimension: str, number: int) -> str:
 
 def say_all(resources: Mapping[str, int], *, without: Sequence[str] = ("vms",)) -> str:
     """'cpu 4, memory 8GiB, licences 2'. The place in the VM quota goes without saying."""
-    return ", ".join(f"{name} {say(name, resources[name])}" for name in in_order(resources) if name not in without)
+    return ", ".join(
+        f"{name} {say(name, resources[name])}"
+        for name in in_order(resources)
+        if resources[name] and name not in without
+    )
 
 
 def in_order(dimensions: Iterable[str]) -> list[str]:

@@ -33,7 +33,11 @@ log = structlog.get_logger(__name__)
 ROUNDS_IN_FLIGHT_MAX = 2
 #: so many decisions are made before other work gets its turn
 DECISIONS_AT_ONCE = 2_000
-RESTART_WAIT_S_MAX = 5.0
+#: callers wait as long as this while the database is away, then they are told so
+RESTART_WAIT_S_MAX = 0.5
+#: a task whose move could not be written is tried again after this
+AGAIN_AFTER_MS = 1_000
+STOP_WAIT_S_MAX = 8.0
 
 
 class Observer(Protocol):
@@ -83,6 +87,8 @@ class Scheduler:
         self._cursors: dict[str, str] = {}
         self._must_reload = False
         self._stopping = False
+        #: of the loop, one after the other
+        self._failures = 0
         #: "ok", or what is wrong: for health
         self.state = "starting"
 
@@ -125,7 +131,6 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until stopped. A failure restarts the loop with growing waits and shows in health."""
-        failures = 0
         while not self._stopping:
             try:
                 await self._run_rounds()
@@ -136,21 +141,23 @@ class Scheduler:
                 self._refuse_inbox(Fenced("another process schedules now", remedy="send it again in a moment"))
                 return
             except Exception as error:
-                failures += 1
+                self._failures += 1
                 self.state = f"restarting after {type(error).__name__}: {error}"
-                log.exception("scheduler.failed", failures=failures)
+                if self._failures == 1:  # one line for each change of state, not for each try
+                    log.exception("scheduler.failed")
                 self._must_reload = True
-                await asyncio.sleep(min(RESTART_WAIT_S_MAX, 0.1 * 2**failures))
+                self._refuse_inbox(_away(error))
+                await asyncio.sleep(min(RESTART_WAIT_S_MAX, 0.05 * 2 ** min(self._failures, 10)))
 
     async def stop(self) -> None:
         """Takes nothing new, writes what was handed in, ends."""
         self._stopping = True
         self._knocked.set()
-        while self._rounds or self._inbox:
-            if self._rounds:
-                await asyncio.wait(self._rounds)
-            else:
-                await asyncio.sleep(0.01)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WAIT_S_MAX):
+                while self._rounds or self._inbox:
+                    await (asyncio.wait(self._rounds) if self._rounds else asyncio.sleep(0.01))
+        self._refuse_inbox(Unavailable("the service stopped", remedy="send it again in a moment"))
 
     async def _run_rounds(self) -> None:
         while True:
@@ -159,6 +166,7 @@ class Scheduler:
                 return
             if self._must_reload:
                 await self._reload()
+            self._failures = 0
             await self._slots.acquire()
             try:
                 decided = await self._next_round()
@@ -279,19 +287,25 @@ class Scheduler:
             self._fail(decided.submissions, error)
             self._refuse_inbox(error)
         except VirtflowError as error:
-            log.warning("round.not_written", error=error.detail, tasks=len(decided.placed))
-            self._undo(decided.placed)
-            self._must_reload = True
-            self._fail(decided.submissions, error)
+            if not self._must_reload:  # the first of a row, not each
+                log.warning("round.not_written", error=error.detail, tasks=len(decided.placed))
+            self._give_up(decided, error)
         except Exception as error:
             log.exception("round.failed")
-            self._undo(decided.placed)
-            self._must_reload = True
-            self._fail(decided.submissions, error)
+            self._give_up(decided, error)
         finally:
             self._busy.difference_update(decided.touched())
             self._slots.release()
             self._observer.observe_round(self._clock.monotonic_s() - started_s)
+
+    def _give_up(self, decided: Round, error: Exception) -> None:
+        """Nothing of it is true: the room goes back, the callers are told, recorded tasks are tried again."""
+        self._undo(decided.placed)
+        self._must_reload = True
+        self._fail(decided.submissions, error)
+        again_ms = self._clock.now_ms() + AGAIN_AFTER_MS
+        for task in [*(task for task, _ in decided.retried), *(task for task, _, _ in decided.failed)]:
+            self._waiting.set_alarm(task, at_ms=again_ms)
 
     def _settle(self, decided: Round, outcome: Outcome) -> None:
         """The commit is durable: memory follows, then those who wait for an answer."""
@@ -342,6 +356,12 @@ class Scheduler:
             shapes = await self._store.shapes(sorted({task.shape_id for task in fresh}))
             for task in fresh:
                 self._waiting.add(Waiting.from_task(task, shapes[task.shape_id], name=task.given_name))
+
+
+def _away(error: Exception) -> Exception:
+    if isinstance(error, VirtflowError):
+        return error
+    return Unavailable("the scheduler does not work now", remedy="send it again in a moment")
 
 
 def _gangs_together(tasks: list[Waiting]) -> list[Waiting]:

@@ -132,8 +132,11 @@ class WaitingRoom:
         queue.add(waiting)
         self.set_alarm(waiting)
 
-    def set_alarm(self, waiting: Waiting) -> None:
+    def set_alarm(self, waiting: Waiting, *, at_ms: int | None = None) -> None:
+        """At its next try or deadline, whichever comes first, or at a given time."""
         times = [at for at in (waiting.next_try_ms or None, waiting.deadline_ms) if at is not None]
+        if at_ms is not None:
+            times = [at_ms]
         if times:
             heapq.heappush(self._due, (min(times), waiting.id))
 

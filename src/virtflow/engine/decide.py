@@ -32,8 +32,8 @@ def decide(fleet: Fleet, requests: Sequence[Request], *, cursors: Cursors = NO_C
     """An outcome for each request, in order. What is placed is taken from `fleet`; cursors that moved are named."""
     round_ = _Round(fleet, cursors)
     round_.place_all(requests)
-    moved = {pool: name for pool, name in round_.cursors.items() if cursors.get(pool) != name}
-    return Plan(tuple(round_.outcomes), tuple(sorted(moved.items())))
+    moved = round_.cursors.items() - cursors.items() if round_.cursors else ()
+    return Plan(tuple(round_.outcomes), tuple(sorted(moved)))
 
 
 def runs(requests: Sequence[Request]) -> Iterator[Sequence[Request]]:

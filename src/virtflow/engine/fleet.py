@@ -191,8 +191,7 @@ class Fleet:
         return tuple(sorted({*self._pools, *(words[number] for number in np.unique(self.columns.pool))}))
 
     def hosts_in_pool(self, name: str) -> int:
-        words = self.columns.vocabulary.pools.words
-        return int(np.count_nonzero(self.columns.pool == words.index(name))) if name in words else 0
+        return int(np.count_nonzero(self.columns.pool == self.columns.vocabulary.pools.find(name)))
 
     def put_pool(self, pool: Pool) -> None:
         self._pools[pool.name] = pool
@@ -273,7 +272,7 @@ class Fleet:
         self.attribute_changes.extend(rows)
         if len(self.attribute_changes) > CHANGES_MAX:
             self.memory.clear()
-            self.attribute_changes.clear()
+            self.attribute_changes = array("i")
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────
 
@@ -285,7 +284,7 @@ class Fleet:
         self.changes_end = 0
         self._slate = np.zeros(len(self.names), np.bool_)
         #: rows whose attributes changed, oldest first
-        self.attribute_changes: list[int] = []
+        self.attribute_changes = array("i")
         #: what deciders remember between batches; emptied whenever it may no longer hold
         self.memory: dict[str, Any] = {}
         self._ids_sorted = None
@@ -309,8 +308,10 @@ class Fleet:
         self._set_columns(joined.at(np.array(order, np.int64)))
 
     def _replace(self, rows: Ints, hosts: list[Host]) -> None:
-        attributes_changed = self.columns.overwrite(rows, columns_of(hosts, self.columns.vocabulary))
-        self._ids_sorted = None
+        fresh = columns_of(hosts, self.columns.vocabulary)
+        if not np.array_equal(self.columns.ids[rows], fresh.ids):
+            self._ids_sorted = None
+        attributes_changed = self.columns.overwrite(rows, fresh)
         self.note_changes(rows.tolist())
         if attributes_changed:
             self._note_attribute_changes(rows.tolist())

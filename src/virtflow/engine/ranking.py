@@ -41,7 +41,7 @@ class Allowed:
         changes = self._fleet.attribute_changes
         if self._seen == len(changes):
             return
-        rows = np.unique(np.array(changes[self._seen :], np.int64))
+        rows = self._fleet.distinct(changes[self._seen :])
         self.mask[rows] = filters.allowed(self._fleet.columns.at(rows), self._shape)
         self._seen = len(changes)
 

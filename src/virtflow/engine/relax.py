@@ -151,7 +151,7 @@ def _less_in_words(dimension: str, less: int, remaining: int) -> str:
     if remaining == 0:
         return f"without {dimension}"
     if dimension == CPU:
-        return f"{less / 1000:g} cores less cpu"
+        return f"{less / 1000:g} core{'' if less == 1000 else 's'} less cpu"
     return " ".join(word for word in (str(less), UNITS.get(dimension, ""), "less", dimension) if word)
 
 

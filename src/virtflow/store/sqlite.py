@@ -41,6 +41,7 @@ CHECKED_BYTES_MAX = 64 * 2**20
 WAL_PAGES = 4_000
 #: … and here writers wait for that, and long readers are cut off.
 WAL_PAGES_MAX = 12_000
+MEMORY_FILE_SYSTEM = Path("/dev/shm")  # noqa: S108  # where it is, not a temporary name
 
 
 class SqliteStore(Reads, Housekeeping):
@@ -270,8 +271,7 @@ class _Snapshot:
 
 def _temporary_file(stack: contextlib.ExitStack) -> Path:
     """In memory where the system has a file system there: connections then see each other as they do in a file."""
-    memory = Path("/dev/shm")  # noqa: S108
-    directory = tempfile.mkdtemp(prefix="virtflow-", dir=memory if memory.is_dir() else None)
+    directory = tempfile.mkdtemp(prefix="virtflow-", dir=MEMORY_FILE_SYSTEM if MEMORY_FILE_SYSTEM.is_dir() else None)
     stack.callback(shutil.rmtree, directory, ignore_errors=True)
     return Path(directory, "virtflow.db")
 
