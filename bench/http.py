@@ -6,7 +6,7 @@ exactly what was acknowledged before, in every dimension.
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -77,11 +77,10 @@ class Verified:
     resident_bytes: int
 
 
-def measure(databases: list[str], folders: list[Folder], plan: Plan) -> Iterator[Measured | Verified]:
-    """Each database in each folder: singles by both doors, then batches, then the truth."""
-    for database in databases:
-        for folder in folders:
-            yield from _measure_one(database, folder, plan)
+def measure(places: Iterable[tuple[str, Folder]], plan: Plan) -> Iterator[Measured | Verified]:
+    """On each database: singles by both doors, then batches, then the truth."""
+    for database, folder in places:
+        yield from _measure_one(database, folder, plan)
 
 
 def _measure_one(database: str, folder: Folder, plan: Plan) -> Iterator[Measured | Verified]:

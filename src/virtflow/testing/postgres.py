@@ -27,6 +27,7 @@ SETTINGS: Mapping[str, str] = {
     "shared_buffers": "64MB",
     "max_connections": "60",
     "max_wal_size": "1GB",
+    "deadlock_timeout": "50ms",
 }
 
 _POLL_S = 0.02
@@ -36,12 +37,11 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 class PostgresServer:
     """One cluster with as many databases as one likes."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str], *, port: int) -> None:
         self._directory = directory
-        self._settings = {**SETTINGS, **settings}
+        self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
-        _run_as_nobody([find_program("initdb"), "-A", "trust", "-N", "-U", USER, "-E", "UTF8", "-D", self._data])
+        self.port = port
 
     @property
     def _data(self) -> Path:
@@ -92,6 +92,26 @@ class PostgresServer:
         finally:
             await connection.close()
 
+    def demand_password_of(self, user: str) -> None:
+        """Everybody else comes in without."""
+        rules = self._data / "pg_hba.conf"
+        rules.write_text(f"host all {user} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        if self._process:
+            self._process.send_signal(signal.SIGHUP)
+
+    @contextlib.contextmanager
+    def replica(self) -> Iterator["PostgresServer"]:
+        """A server that follows this one and can only be read."""
+        with _own_directory() as directory:
+            origin = f"host=127.0.0.1 port={self.port} user={USER}"
+            _run_as_nobody([find_program("pg_basebackup"), "-d", origin, "-D", directory / "data", "-R", "-c", "fast"])
+            server = PostgresServer(directory, self._settings, port=_free_port())
+            server.start()
+            try:
+                yield server
+            finally:
+                server.stop()
+
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
@@ -110,17 +130,24 @@ class PostgresServer:
 @contextlib.contextmanager
 def postgres_server(**settings: str) -> Iterator[PostgresServer]:
     """Running inside the block. `settings` are the server's own: `fsync="on"`."""
-    directory = Path(tempfile.mkdtemp(prefix="virtflow-postgres-"))
-    try:
-        somebody = _somebody()
-        if somebody:
-            shutil.chown(directory, somebody["user"], somebody["group"])
-        server = PostgresServer(directory, settings)
+    with _own_directory() as directory:
+        data = directory / "data"
+        _run_as_nobody([find_program("initdb"), "-A", "trust", "-N", "-U", USER, "-E", "UTF8", "-D", data])
+        server = PostgresServer(directory, {**SETTINGS, **settings}, port=_free_port())
         server.start()
         try:
             yield server
         finally:
             server.stop()
+
+
+@contextlib.contextmanager
+def _own_directory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="virtflow-postgres-"))
+    try:
+        if somebody := _somebody():
+            shutil.chown(directory, somebody["user"], somebody["group"])
+        yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
