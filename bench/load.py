@@ -5,6 +5,7 @@ answer only the status, the length and (where answers name hosts) the VMs withou
 """
 
 import collections
+import contextlib
 import json
 import select
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,15 +122,19 @@ class Load:
         self._receive = bytearray(RECEIVE_BYTES)
 
     def run(self) -> Outcome:
-        connections = {
-            c.socket.fileno(): c for c in (_Connection(self._job.port) for _ in range(self._job.connections))
-        }
-        poll = select.epoll()
+        with contextlib.ExitStack() as stack:
+            connections = [_Connection(self._job.port) for _ in range(self._job.connections)]
+            for connection in connections:
+                stack.callback(connection.socket.close)
+            poll = stack.enter_context(select.epoll())
+            return self._run(poll, {connection.socket.fileno(): connection for connection in connections})
+
+    def _run(self, poll: select.epoll, connections: Mapping[int, _Connection]) -> Outcome:
         for number in connections:
             poll.register(number, select.EPOLLIN)
         processor_s, started_s = time.process_time(), time.perf_counter()
         self._count_from_s = started_s + self._job.warm_up_s
-        self._end_s = started_s + self._job.warm_up_s + self._job.seconds
+        self._end_s = self._count_from_s + self._job.seconds
         busy = sum(self._send(connection) for connection in connections.values())
         heard_s = started_s
         while busy:

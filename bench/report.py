@@ -78,9 +78,9 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def shown(value: float, unit: str) -> str:
     """As many digits as mean something."""
-    if value >= 1000:
+    if abs(value) >= 1000:
         text = f"{value:,.0f}"
-    elif value >= 10:
+    elif abs(value) >= 10:
         text = f"{value:.1f}".removesuffix(".0")
     else:
         text = f"{value:.3g}"
@@ -142,4 +142,4 @@ def _draw_http(axes: Any, measured: Sequence[Mapping[str, Any]]) -> None:
     bars = axes.bar(range(len(names)), rates, color=["C0" if one["place"] == "disk" else "C1" for one in measured])
     axes.bar_label(bars, labels=[f"{rate:,.0f}" for rate in rates], fontsize=7)
     axes.set_xticks(range(len(names)), names, fontsize=7)
-    axes.set(yscale="log", ylabel="VMs/s, placed and durable", title="Through HTTP")
+    axes.set(ylabel="VMs/s, placed and durable", title="Through HTTP")

@@ -46,24 +46,25 @@ async def port(service: Service) -> AsyncIterator[int]:
         yield port
 
 
-async def talk(port: int, *pieces: bytes, pause_s: float = 0.0, until_closed: bool = True) -> bytes:
-    """Sends the pieces and reads until the server closes."""
+async def talk(port: int, *pieces: bytes, pause_s: float = 0.0) -> bytes:
+    """Sends the pieces, and reads meanwhile until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    received = b""
-    try:
-        async with asyncio.timeout(5):
+
+    async def say() -> None:
+        with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(pause_s)
+
+    saying = asyncio.create_task(say())
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        async with asyncio.timeout(5):
             while chunk := await reader.read(65536):
                 received += chunk
-                if not until_closed:
-                    break
-    except (ConnectionResetError, BrokenPipeError):
-        pass
-    finally:
-        writer.close()
+    saying.cancel()
+    writer.close()
     return received
 
 

@@ -69,7 +69,7 @@ async def test_any_version_will_do_with_a_star(ask: Ask, name: str) -> None:
 
 async def test_what_names_no_version_is_refused(ask: Ask) -> None:
     for name in CONDITIONAL:
-        for tag in ('W/"1"', "1", '"x"', '"1", "2"', '""', '"-1"', '"1.0"', "", '"99999999999999999999"', "ü"):
+        for tag in ('W/"1"', "1", '"x"', '"1", "2"', '""', '"-1"', '"01"', '"1.0"', "", '"99999999999999999999"', "ü"):
             answer = await ask(name, tag)
             assert (answer.status, answer.code) == (400, "bad_header"), (name, tag)
 

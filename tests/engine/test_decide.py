@@ -114,6 +114,13 @@ def test_the_same_input_gives_the_same_plan_byte_for_byte(
     assert msgspec.msgpack.encode(first) == msgspec.msgpack.encode(second)
 
 
+@pytest.mark.parametrize("strategy", ["cpu", "best_fit", "virtflow"])
+def test_hosts_whose_score_stays_the_same_take_turns_by_their_instances(strategy: str) -> None:
+    wanted = Shape(wants=(("gpu", 1),), strategy=strategy)
+
+    assert place(fleet([host("a", gpus=2), host("b", gpus=2)]), 5, wanted) == ["a", "b", "a", "b", None]
+
+
 # ── gangs ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -150,11 +157,12 @@ def test_two_gangs_side_by_side_are_two() -> None:
 
 
 def test_a_gang_that_fails_does_not_move_the_turn() -> None:
-    made = fleet([host("a", cores=1), host("b", cores=1)], default_strategy="round_robin")
+    made = fleet([host("a"), host("b")], default_strategy="round_robin")
+    gang = [*requests(1, shape(), gang=b"g"), *requests(1, shape(cores=99), gang=b"g", start=1)]
 
-    plan = decide(made, [*requests(3, shape(), gang=b"g"), *requests(1, shape(), start=3)])
+    plan = decide(made, [*gang, *requests(1, shape(), start=2)])
 
-    assert chosen(plan) == [None, None, None, "a"]
+    assert chosen(plan) == [None, None, "a"]
     assert plan.cursors == (("default", "a"),)
 
 

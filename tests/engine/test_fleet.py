@@ -107,8 +107,19 @@ def test_what_is_done_to_a_fork_is_not_seen_in_the_original() -> None:
     fork.put_pool(pool("default", accepts_work=False))
 
     assert facts(made) == before
+    assert made.pool("default") == pool("default")
     assert made.pool_names == ("default",)
     assert [one.host for one in decide(made, requests(1, shape())).outcomes] == ["a"]
+
+
+def test_a_host_that_comes_back_under_another_id_is_found_by_that_one() -> None:
+    made = fleet([host("a", id=1), host("b", id=2)])
+    assert made.take(1, shape())
+
+    made.put_host(host("a", id=3))
+
+    assert made.host_by_id(3).name == "a"
+    assert not made.take(1, shape())
 
 
 def test_custom_dimensions_appear_on_the_fly_and_are_bounded() -> None:

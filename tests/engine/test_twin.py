@@ -66,6 +66,15 @@ def test_batches_of_both_ways_may_alternate_on_one_fleet() -> None:
             one.put_host(host(f"h{start:04}", cores=7, labels={"odd": "1"}, cordoned=start % 3 == 0))
 
 
+def test_a_host_that_is_cordoned_between_batches_takes_nothing_more() -> None:
+    made = fleet([host("a"), host("b")], compiled=True)
+    assert {one.host for one in decide(made, requests(4, shape())).outcomes} == {"a", "b"}
+
+    made.put_host(host("a", cordoned=True))
+
+    assert {one.host for one in decide(made, requests(4, shape())).outcomes} == {"b"}
+
+
 def test_turns_gangs_and_poison_stand_beside_compiled_neighbours() -> None:
     asked = [
         *requests(20, shape(cores=1)),

@@ -82,9 +82,10 @@ def _numbers(instances: list[Removed], tasks: list[Task]) -> list[int]:
 
 
 async def _agree(store: Store, numbers: list[int]) -> None:
+    if not numbers:
+        return  # it was killed before it had even made its host
     a = await host_named(store, "a")
-    used = {"cpu": 1000 * len(numbers), "vms": len(numbers)} if numbers else {}
-    assert (a.instances, a.used) == (len(numbers), used)
+    assert (a.instances, a.used) == (len(numbers), {"cpu": 1000 * len(numbers), "vms": len(numbers)})
     events = [one for chunk in [part async for part in store.scan_events()] for one in chunk]
     assert [(one.seq, int(one.id)) for one in events] == [(number + 1, number) for number in numbers]
 
@@ -108,20 +109,20 @@ async def kill_often(url: str, times: int, seed: int) -> None:
 
 
 async def test_a_few_kills(tmp_path: Path) -> None:
-    await kill_often(f"sqlite:///{tmp_path}/virtflow.db", 4, seed=1)
+    await kill_often(f"sqlite:///{tmp_path}/virtflow.db", 3, seed=1)
     assert is_sound(tmp_path / "virtflow.db")
 
 
 @pytest.mark.slow
 async def test_many_kills(tmp_path: Path) -> None:
-    await kill_often(f"sqlite:///{tmp_path}/virtflow.db", 25, seed=2)
+    await kill_often(f"sqlite:///{tmp_path}/virtflow.db", 12, seed=2)
     assert is_sound(tmp_path / "virtflow.db")
 
 
 @pytest.mark.slow
 @pytest.mark.service("postgresql")
 async def test_many_kills_of_a_client_of_postgresql(postgresql_url: str) -> None:
-    await kill_often(postgresql_url, 15, seed=3)
+    await kill_often(postgresql_url, 6, seed=3)
 
 
 @pytest.mark.slow

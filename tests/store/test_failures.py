@@ -14,7 +14,7 @@ from virtflow.store.failures import without_password
         ("postgresql://u:p@h:5432/d", "postgresql://u:***@h:5432/d"),
         ("postgresql://u:p%40q@h/d?sslmode=require", "postgresql://u:***@h/d?sslmode=require"),
         ("postgresql://u:p@q@h/d", "postgresql://u:***@h/d"),
-        ("postgresql:///d?user=u&password=p", "postgresql:…"),
+        ("postgresql:///d?user=u&password=p", "postgresql:/d?…"),
         ("postgresql://h/d?user=u&password=p", "postgresql://h/d?…"),
         ("postgresql://[u:p@h/d", "postgresql:…"),
     ],

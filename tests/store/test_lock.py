@@ -9,7 +9,7 @@ from virtflow.store.lock import FileLock, Held
 
 def test_the_second_is_told_who_is_first(tmp_path: Path) -> None:
     first = FileLock(tmp_path / "lock")
-    with pytest.raises(Held, match="process [0-9]+"):
+    with pytest.raises(Held, match=r"process [0-9]+"):
         FileLock(tmp_path / "lock")
     first.leave(cleanly=True)
     FileLock(tmp_path / "lock").leave(cleanly=True)

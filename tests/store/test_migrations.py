@@ -107,11 +107,11 @@ async def test_a_step_that_fails_leaves_nothing(new_url: str, monkeypatch: pytes
     await (await with_steps(monkeypatch, new_url, whole)).close()
 
 
+@pytest.mark.service("postgresql")
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 async def test_the_former_version_goes_on_while_a_newer_one_adds(
     url: str, store: Store, another: OpenAnother, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if url.startswith("sqlite"):
-        pytest.skip("only one process at a time uses a file")
     last = migrations.newest(known("sqlite"))
     table = f"later_{last}"
     newer = await with_steps(monkeypatch, url, Step(last + 1, f"CREATE TABLE {table} (a INTEGER)"))

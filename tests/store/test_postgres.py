@@ -9,7 +9,7 @@ import pytest
 from tests.store.builders import add_hosts, add_instances, add_tasks, event, host_named, instance, intern, key, task
 
 from virtflow.model.errors import InvalidSetting, OutcomeUnknown, Unavailable
-from virtflow.store.contract import RetryTransaction, RoomChange
+from virtflow.store.contract import NamesTaken, RetryTransaction, RoomChange
 from virtflow.store.postgres import PostgresStore
 from virtflow.testing.postgres import PostgresServer, postgres_server
 from virtflow.testing.proxy import Proxy, proxy
@@ -230,19 +230,22 @@ async def test_batches_in_opposite_orders_never_wait_for_each_other(store: Postg
 
 
 async def test_a_race_for_a_name_ends_in_a_retry_that_names_it(store: PostgresStore) -> None:
-    barrier = asyncio.Barrier(2)
+    written = asyncio.Event()
 
-    async def add(number: int) -> str:
-        try:
-            async with store.transaction() as tx:
-                await tx.add_instances([instance(100 + number)])
-                await barrier.wait()
-                await tx.add_instances([instance(number, given_name="web")])
-        except RetryTransaction as error:
-            return error.error_code
-        return "added"
+    async def first() -> None:
+        async with store.transaction() as tx:
+            await tx.add_instances([instance(1, given_name="web")])
+            written.set()
+            await asyncio.sleep(0.05)
 
-    assert sorted(await asyncio.gather(add(1), add(2))) == ["added", "retry_transaction"]
+    async def second() -> None:
+        await written.wait()
+        with pytest.raises(RetryTransaction):  # it looked before the first one was committed
+            await add_instances(store, [instance(2, given_name="web")])
+        with pytest.raises(NamesTaken):
+            await add_instances(store, [instance(2, given_name="web")])
+
+    await asyncio.gather(first(), second())
 
 
 async def test_events_of_several_stores_are_in_commit_order(store: PostgresStore, postgresql_url: str) -> None:
@@ -270,6 +273,19 @@ async def test_many_processes_make_the_tables_at_once(new_postgresql_url: str) -
     assert len({await store.history_id() for store in stores}) == 1
     for store in stores:
         await store.close()
+
+
+async def test_a_look_makes_and_changes_nothing(new_postgresql_url: str) -> None:
+    with pytest.raises(InvalidSetting, match="older than version"):
+        await PostgresStore(new_postgresql_url, reading=True).open()
+    async with opened(new_postgresql_url) as store:
+        await set_setting(store, "k", "v")
+        look = PostgresStore(new_postgresql_url, reading=True)
+        await look.open()
+        with pytest.raises(Unavailable, match="read-only transaction"):
+            await set_setting(look, "k", "w")
+        assert await look.setting("k") == "v"
+        await look.close()
 
 
 async def refusal(url: str) -> InvalidSetting:
@@ -339,3 +355,9 @@ async def test_a_replica_is_refused() -> None:
         with primary.replica() as replica:
             error = await refusal(replica.url("virtflow"))
             assert "is a replica" in error.detail
+            look = PostgresStore(replica.url("virtflow"), reading=True)
+            await look.open()
+            assert await look.setting("k") == ""
+            with pytest.raises(Unavailable):
+                await set_setting(look, "k", "v")
+            await look.close()

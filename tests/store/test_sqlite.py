@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from tests.store.faulty_disk import FaultyDisk, faulty_disk
 
 from virtflow.model.errors import InvalidSetting, OutcomeUnknown, Unavailable
 from virtflow.store import sqlite
-from virtflow.store.contract import InstanceFilter, RoomChange
+from virtflow.store.contract import HostFilter, InstanceFilter, RoomChange
 from virtflow.store.open import open_store
 from virtflow.store.sqlite import SqliteStore
 from virtflow.testing.builders import host
@@ -158,6 +159,47 @@ async def test_another_program_that_never_ends_is_named(
             await set_setting(store, "k")
         end(program)
     await set_setting(store, "k")
+
+
+# looking at a file that another process uses
+
+
+async def test_a_look_sees_what_the_owner_has_committed(store: SqliteStore, file: Path) -> None:
+    await add_hosts(store, "a")
+    look = open_store(f"sqlite:///{file}", reading=True)
+    await look.open()
+    async with look.moment() as moment:
+        assert [one.name for chunk in [part async for part in moment.all_hosts()] for one in chunk] == ["a"]
+        await add_hosts(store, "b")
+        assert [one.name for chunk in [part async for part in moment.all_hosts()] for one in chunk] == ["a"]
+    assert [one.name for one in await look.hosts(HostFilter(), limit=9)] == ["a", "b"]
+    with pytest.raises(Unavailable, match="only reads"):
+        async with look.transaction():
+            pass
+    await look.close()
+    await set_setting(store, "k")
+
+
+async def test_a_look_does_not_hinder_an_owner_from_starting(file: Path) -> None:
+    store = SqliteStore(file)
+    await store.open()
+    await store.close()
+    look = SqliteStore(file, reading=True)
+    await look.open()
+    await store.open()
+    await set_setting(store, "k", "v")
+    assert await look.setting("k") == "v"
+    await look.close()
+    await store.close()
+
+
+async def test_a_look_makes_nothing(file: Path) -> None:
+    with pytest.raises(InvalidSetting, match="there is no file"):
+        await SqliteStore(file, reading=True).open()
+    assert names_in(file.parent) == []
+    sqlite3.connect(file).close()
+    with pytest.raises(InvalidSetting, match="older than version"):
+        await SqliteStore(file, reading=True).open()
 
 
 # opening

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,15 +13,14 @@ from virtflow.api.errors import BadHeader
 from virtflow.api.exchange import Exchange
 from virtflow.api.operation import Call, Noun, Stream, encode, ok
 from virtflow.api.query import given
-from virtflow.api.rules import LABEL_KEY
 from virtflow.api.settings import ApiSettings
-from virtflow.api.strict import Findings, refusal
 from virtflow.api.times import time_text
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import Busy, Gone
 from virtflow.model.event import Event, EventType
 from virtflow.model.limits import EVENTS_PER_CHUNK_MAX, PAGE_ITEMS_DEFAULT
+from virtflow.model.names import TASK_ID
 from virtflow.store.contract import EventFilter
 
 events = Noun("events")
@@ -35,9 +34,22 @@ EVENT_STREAM = "text/event-stream"
 WRITE_S_MAX = 30.0
 
 Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
-TypeFilter = Annotated[
-    list[str],
-    Meta(max_length=len(EventType), description="a type, or the beginning of several: task. (may be repeated)"),
+#: the beginnings of several types
+STEMS = tuple(sorted({one.partition(".")[0] + "." for one in TYPES}))
+
+
+def _type_rule(text: str) -> str | None:
+    return None if text in TYPES or text in STEMS else f"must be one of {', '.join((*STEMS, *TYPES))}"
+
+
+def _id_rule(text: str) -> str | None:
+    return None if text == "" or TASK_ID.fullmatch(text) else "must be a name or an id"
+
+
+OneType = Annotated[str, Meta(extra={"rule": _type_rule}, extra_json_schema={"enum": [*STEMS, *TYPES]})]
+OneId = Annotated[
+    str,
+    Meta(extra={"rule": _id_rule}, extra_json_schema={"pattern": f"^(?:{TASK_ID.pattern})?$", "maxLength": 64}),
 ]
 
 
@@ -76,9 +88,12 @@ class EventPageOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Which(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    type: TypeFilter | UnsetType = UNSET
-    kind: Annotated[str, Meta(max_length=20, description="host, pool, task or vm")] | UnsetType = UNSET
-    id: Annotated[str, Meta(max_length=80, description="name (host, pool) or id (task, vm)")] | UnsetType = UNSET
+    type: (
+        Annotated[list[OneType], Meta(max_length=len(TYPES), description="a type, or the beginning of several: task.")]
+        | UnsetType
+    ) = UNSET
+    kind: Literal["host", "pool", "task", "vm"] | UnsetType = UNSET
+    id: Annotated[OneId, Meta(description="name (host, pool) or id (task, vm)")] | UnsetType = UNSET
 
 
 class EventQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,16 +136,6 @@ def event_out(event: Event) -> EventOut:
 
 
 def _where(query: _Which) -> EventFilter:
-    findings = Findings()
-    for text in query.type or []:
-        if text not in TYPES and not (text.endswith(".") and any(one.startswith(text) for one in TYPES)):
-            findings.add("?type", f"no event is called {text[:40]}", f"known: {', '.join(TYPES)}")
-    if query.kind and query.kind not in ("host", "pool", "task", "vm"):
-        findings.add("?kind", "must be host, pool, task or vm")
-    if query.id and LABEL_KEY.fullmatch(query.id.replace(":", "-")) is None:
-        findings.add("?id", "is neither a name nor an id")
-    if findings:
-        raise refusal(findings)
     return EventFilter(types=tuple(query.type or ()), kind=given(query.kind), id=given(query.id))
 
 

@@ -59,7 +59,7 @@ _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "description": 'do it only if the version is still this one: "3", or * for any',
-    "schema": {"type": "string", "pattern": r'^("[0-9]{1,18}"|\*)$'},
+    "schema": {"type": "string", "pattern": r'^("(0|[1-9][0-9]{0,17})"|\*)$'},
 }
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",

@@ -34,6 +34,7 @@ STRATEGY = re.compile(r"[a-z][-a-z0-9_]{0,62}", re.ASCII)
 STRATEGY_RULE = "1 to 63 of a-z, 0-9, '-' and '_', beginning with a letter"
 LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?", re.ASCII)
 LABEL_KEY_RULE = "1 to 253 of A-Z, a-z, 0-9 and '-_./', with a letter or digit at both ends"
+AMOUNT_OF = re.compile(rf"(?:{NAME.pattern})=[0-9]{{1,13}}", re.ASCII)
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _HOST_NAME_PART = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
 
@@ -70,6 +71,19 @@ def is_address(text: str) -> bool:
         # a last part of digits alone is a wrong IPv4 address, not a host name
         return all(map(_HOST_NAME_PART.fullmatch, parts)) and not parts[-1].isdecimal()
     return "%" not in text
+
+
+def label_rule(text: str) -> str | None:
+    """A label as a parameter of a query."""
+    key, equals, value = text.partition("=")
+    right = equals and LABEL_KEY.fullmatch(key) and len(value) <= LABEL_VALUE_LENGTH_MAX and value.isprintable()
+    return None if right else "must be key=value, such as gpu=a100"
+
+
+def amount_rule(text: str) -> str | None:
+    """An amount of a dimension as a parameter of a query."""
+    right = AMOUNT_OF.fullmatch(text) and int(text.partition("=")[2]) <= AMOUNT_MAX
+    return None if right else "must be name=amount, such as licences=2"
 
 
 def dimensions_rule(amounts: Mapping[str, object]) -> str | None:
@@ -129,6 +143,16 @@ LabelValue = Annotated[
 Labels = Annotated[dict[LabelKey, LabelValue], Meta(max_length=LABELS_MAX)]
 Address = Annotated[
     str, Meta(extra={"rule": address_rule}, max_length=TEXT_LENGTH_MAX, extra_json_schema={"format": "address"})
+]
+
+#: format `label`: the value is a text
+LabelIs = Annotated[
+    str,
+    Meta(extra={"rule": label_rule}, extra_json_schema={"pattern": f"^{LABEL_KEY.pattern}=", "format": "label"}),
+]
+AmountOf = Annotated[
+    str,
+    Meta(extra={"rule": amount_rule}, extra_json_schema={"pattern": f"^{AMOUNT_OF.pattern}$", "format": "amount"}),
 ]
 
 Amount = Annotated[int, Meta(ge=0, le=AMOUNT_MAX)]

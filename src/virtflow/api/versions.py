@@ -5,7 +5,7 @@ import re
 from virtflow.api.body import Headers, single
 from virtflow.api.errors import BadHeader
 
-_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
+_TAG = re.compile(r'"(0|[1-9][0-9]{0,17})"', re.ASCII)
 ANY = "*"
 
 

@@ -23,6 +23,8 @@ class ImpossibleValue(VirtflowError):
 
 def without_password(url: str) -> str:
     """The URL as it may be shown: secrets stand in the user part and sometimes in the query."""
+    if url.startswith("sqlite:"):
+        return url
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -30,6 +32,4 @@ def without_password(url: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     user = parts.username or ""
     place = f"{user}:***@{host}" if "@" in parts.netloc else host
-    shown = urlunsplit((parts.scheme, place, parts.path, "…" if "password" in parts.query else parts.query, ""))
-    # urlunsplit drops the empty authority of sqlite:///path
-    return shown if parts.netloc else url
+    return urlunsplit((parts.scheme, place, parts.path, "…" if "password" in parts.query else parts.query, ""))

@@ -27,7 +27,7 @@ def open_store(url: str, *, reading: bool = False) -> Store:
     if parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/"):
         from virtflow.store.postgres import PostgresStore
 
-        return PostgresStore(url)
+        return PostgresStore(url, reading=reading)
     raise _refused(url)
 
 

@@ -23,6 +23,7 @@ from virtflow.store.postgres_session import (
     dropped_when_interrupted,
     failure,
     is_certain,
+    is_lost,
 )
 from virtflow.store.records import Reads, Writes
 from virtflow.store.session import Reader, Snapshots, to_the_end
@@ -41,15 +42,19 @@ _STATEMENTS_CACHED = 256
 
 
 class PostgresStore(Reads, Housekeeping):
+    """`reading`: writes nothing, makes no tables, and a replica will do."""
+
     def __init__(
         self,
         url: str,
         *,
+        reading: bool = False,
         connections_max: int = CONNECTIONS_MAX,
         connect_s: float = 5.0,
         statement_s: float = 10.0,
     ) -> None:
         self._url = url
+        self._is_reading = reading
         self._connections_max = connections_max
         self._connect_s = connect_s
         self._statement_s = statement_s
@@ -62,7 +67,7 @@ class PostgresStore(Reads, Housekeeping):
         with _usable(self._url):
             pool = await self._connect()
             try:
-                await _migrate(pool, self._url)
+                await (_require_newest if self._is_reading else _migrate)(pool, self._url)
             except BaseException:
                 pool.terminate()
                 raise
@@ -126,7 +131,8 @@ class PostgresStore(Reads, Housekeeping):
             timeout=self._connect_s,
             command_timeout=self._statement_s + ANSWER_MARGIN_S,
             statement_cache_size=_STATEMENTS_CACHED,
-            target_session_attrs="primary",  # asked anew for each connection: a replica would show the past
+            # asked anew for each connection: a replica would show the past
+            target_session_attrs="any" if self._is_reading else "primary",
             reset=_keep_settings,
             init=_insist_on_durability,
             server_settings={
@@ -134,6 +140,7 @@ class PostgresStore(Reads, Housekeeping):
                 "statement_timeout": _milliseconds(self._statement_s),
                 # whoever is stopped in the middle of a transaction must not hold its rows for ever
                 "idle_in_transaction_session_timeout": _milliseconds(self._statement_s),
+                "default_transaction_read_only": "on" if self._is_reading else "off",
                 "jit": "off",  # our statements are short, compiling them is not
                 # a plan that was made for an empty table would be kept for a full one
                 "plan_cache_mode": "force_custom_plan",
@@ -164,7 +171,7 @@ async def _commit(connection: Any) -> None:
 
 
 async def _roll_back(connection: Any) -> None:
-    if connection.is_closed():
+    if is_lost(connection):
         return
     with contextlib.suppress(*ANY_FAILURE), dropped_when_interrupted(connection):
         await connection.execute("ROLLBACK")
@@ -195,6 +202,8 @@ async def _migrate(pool: Any, url: str) -> None:
                 missing = migrations.missing(known, await _version(connection), url=url)
                 if not missing:
                     return
+                if await connection.fetchval("SELECT to_regclass('schema')") is None:
+                    await connection.execute("CREATE TABLE schema (version BIGINT NOT NULL)")
                 await connection.execute(missing[0].sql)
                 await connection.execute("INSERT INTO schema (version) VALUES ($1)", missing[0].version)
                 await connection.execute(
@@ -202,9 +211,14 @@ async def _migrate(pool: Any, url: str) -> None:
                 )
 
 
+async def _require_newest(pool: Any, url: str) -> None:
+    async with pool.acquire() as connection:
+        migrations.require_newest(migrations.steps("postgresql"), await _version(connection), url=url)
+
+
 async def _version(connection: Any) -> int:
     if await connection.fetchval("SELECT to_regclass('schema')") is None:
-        await connection.execute("CREATE TABLE schema (version BIGINT NOT NULL)")
+        return 0
     return await connection.fetchval("SELECT max(version) FROM schema") or 0
 
 

@@ -13,7 +13,7 @@ from virtflow.store.failures import ImpossibleValue
 from virtflow.store.session import Row
 
 #: What a lost, refused or silent connection looks like; asyncpg has no types, so neither have connections here.
-LOST = (OSError, TimeoutError, asyncpg.InterfaceError)
+LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 ANY_FAILURE = (*LOST, asyncpg.PostgresError)
 
 _RETRY = frozenset({"40001", "40P01"})
@@ -75,8 +75,16 @@ def dropped_when_interrupted(connection: Any) -> Iterator[None]:
     except asyncpg.PostgresError:
         raise
     except BaseException:
-        connection.terminate()
+        if not is_lost(connection):
+            connection.terminate()
         raise
+
+
+def is_lost(connection: Any) -> bool:
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:  # the pool took it back when it broke
+        return True
 
 
 class ConnectionReader:

@@ -55,6 +55,8 @@ class SqliteStore(Reads, Housekeeping):
         self._is_reading = reading
         self._interned = Interned()
         self._writing = asyncio.Lock()
+        self._is_open = False
+        #: why nothing may be written
         self._refusal: str | None = "the store is not open"
         self._disk_failure: str | None = None
         self._is_left_cleanly = False
@@ -71,15 +73,17 @@ class SqliteStore(Reads, Housekeeping):
                 self._threads(stack, number, name) for number, name in ((1, "commit"), (READERS, "read"), (1, "copy"))
             )
             await self._commits.run(
-                lambda: self._connect_readers(stack) if self._is_reading else self._connect_all(stack)
+                lambda: self._connect_beside(stack) if self._is_reading else self._connect_all(stack)
             )
             await read_dimensions(self._near, self._interned)
             self._stack = stack.pop_all()
+        self._is_open = True
         self._refusal = "this store only reads" if self._is_reading else None
 
     async def close(self) -> None:
         async with self._writing:
             self._refusal = "the store is closed"
+            self._is_open = False
             if self._copying:
                 await asyncio.wait({self._copying})
             await self._cut_off_snapshots()
@@ -198,6 +202,8 @@ class SqliteStore(Reads, Housekeeping):
 
     @contextlib.asynccontextmanager
     async def _open_snapshot(self) -> AsyncIterator[Reader]:
+        if not self._is_open:
+            raise Unavailable("the store is not open")
         snapshot = _Snapshot(self._file, self._reads)
         self._snapshots.add(snapshot)
         try:
@@ -230,9 +236,15 @@ class SqliteStore(Reads, Housekeeping):
         self._copier = self._connect(stack, reading=False)
         self._connect_readers(stack)
 
-    def _connect_readers(self, stack: contextlib.ExitStack) -> None:
+    def _connect_beside(self, stack: contextlib.ExitStack) -> None:
+        """Beside the process that owns the file."""
         if not self._file.exists():
             raise FileNotFoundError(f"there is no file {self._file}")
+        connection = self._connect(stack, reading=True)
+        migrations.require_newest(migrations.steps("sqlite"), _version(connection), url=_url(self._path))
+        self._connect_readers(stack)
+
+    def _connect_readers(self, stack: contextlib.ExitStack) -> None:
         known = statements("sqlite")
         self._near: Reader = InlineSession(self._connect(stack, reading=True), known)
         self._far: Reader = PackedSession(
@@ -298,8 +310,7 @@ def _migrate(connection: apsw.Connection, path: Path | None) -> None:
     known = migrations.steps("sqlite")
     with connection:
         connection.execute("CREATE TABLE IF NOT EXISTS schema (version INTEGER NOT NULL) STRICT")
-        version = connection.execute("SELECT max(version) FROM schema").get or 0
-    for step in migrations.missing(known, version, url=_url(path)):
+    for step in migrations.missing(known, _version(connection), url=_url(path)):
         with connection:
             connection.execute(step.sql)
             connection.execute("INSERT INTO schema (version) VALUES ($1)", (step.version,))
@@ -307,6 +318,12 @@ def _migrate(connection: apsw.Connection, path: Path | None) -> None:
         connection.execute(
             "INSERT INTO setting (key, value) VALUES ('history_id', $1) ON CONFLICT DO NOTHING", (str(uuid4()),)
         )
+
+
+def _version(connection: apsw.Connection) -> int:
+    if not connection.table_exists(None, "schema"):
+        return 0
+    return int(connection.execute("SELECT max(version) FROM schema").get or 0)
 
 
 def _url(path: Path | None) -> str:

@@ -49,6 +49,7 @@ def connect(file: Path, *, reading: bool, patience_s: float = 0) -> apsw.Connect
     connection.pragma("foreign_keys", 1)
     if reading:
         connection.pragma("query_only", 1)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     return connection
 
 

@@ -38,3 +38,13 @@ def missing(known: Sequence[Step], version: int, *, url: str) -> list[Step]:
             remedy="start the newer program again, or restore the backup from before its start",
         )
     return [step for step in known if step.version > version]
+
+
+def require_newest(known: Sequence[Step], version: int, *, url: str) -> None:
+    """For those who only look, and may not migrate."""
+    if missing(known, version, url=url):
+        raise UnusableDatabase(
+            url,
+            cause=f"its tables are of version {version}, older than version {newest(known)} of this program",
+            remedy="start this version of virtflow on it once: that brings it up to date",
+        )
