@@ -57,5 +57,5 @@ lock: setup  ## pin the requirement files anew (ARGS=--upgrade takes the newest 
 	@tools/lock.sh $(ARGS)
 
 clean:  ## remove everything that make made
-	@rm -rf .venv .tools dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
+	@rm -rf .venv .venv-peers .tools dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

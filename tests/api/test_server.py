@@ -193,7 +193,7 @@ async def test_the_refusal_of_a_large_body_is_readable_while_it_is_sent(service:
     size = 10 * 2**20
     length = b"Content-Length: %d\r\n\r\n" % size if declared else b"Transfer-Encoding: chunked\r\n\r\n"
     piece = b"x" * 2**18 if declared else b"40000\r\n" + b"x" * 2**18 + b"\r\n"
-    async with serving(app_of(service, linger_s_max=2.0)) as port:
+    async with serving(app_of(service, linger_s_max=0.5)) as port:
         answer = await talk(port, HEAD + length, *[piece] * 40)
     assert (problem(answer)["status"], problem(answer)["code"]) == (413, "body_too_large")
 

@@ -123,6 +123,16 @@ def _shown(plan: object) -> object:
 
 
 @pytest.mark.parametrize("compiled", WAYS)
+def test_use_of_what_a_host_does_not_have_counts_whole(compiled: bool) -> None:
+    """5 GiB used of none are five times too much, not two and a half: below the 5 of 1 that the other has."""
+    none, little = host("none", disk_gib=0, used={"disk": 5}), host("little", disk_gib=10, used={"disk": 50})
+    packed = Fleet("best_fit", compiled=compiled)
+    packed.put_hosts([none, little])
+
+    assert names_of(packed, requests(3, shape(cores=0.1, memory_gib=0.1)), {}) == ["none"] * 3
+
+
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("strategy", KEYED)
 def test_long_runs_over_several_blocks_match_a_full_scan(strategy: str, compiled: bool) -> None:
     fleet_hosts = [

@@ -67,15 +67,17 @@ def test_every_code_has_a_sentence_and_every_sentence_a_code_that_can_happen() -
 
 
 def test_filters_count_the_hosts_they_refuse_and_those_they_alone_refuse() -> None:
-    made = fleet([FULL, host("a", cordoned=True), host("b", cordoned=True, cores=1), GPU, host("c", pool="p")])
+    labelled = host("d", labels={"gpu": "a100"}, cordoned=True)
+    some = [FULL, host("a", cordoned=True), host("b", cordoned=True, cores=1), GPU, host("c", pool="p"), labelled]
+    made = fleet(some)
 
     seen = explain(made, shape(cores=2, labels={"gpu": "a100"}, zone="y"))
 
-    assert seen.hosts_considered == 4
+    assert seen.hosts_considered == 5
     assert {one.filter: (one.hosts, one.alone) for one in seen.filters} == {
-        "schedulable": (2, 0),
+        "schedulable": (3, 0),
         "labels": (3, 0),
-        "zone": (4, 1),
+        "zone": (5, 1),
         "enough_room": (2, 0),
     }
 
@@ -124,6 +126,12 @@ def test_changes_are_spelled_out_with_the_hosts_they_unlock() -> None:
         ("less", "3072 MiB less memory: 1 host", {"resources": {"memory": 3072}}),
         ("uncordon", "hosts taken back into service: 1 host", {}),
     ]
+
+
+def test_a_larger_step_is_suggested_only_if_it_unlocks_twice_as_many() -> None:
+    alike = fleet([host(f"h{number}", cores=2, used={"cpu": 1500}) for number in range(5)])
+
+    assert [one.text for one in explain(alike, shape(cores=1)).changes] == ["0.5 cores less cpu: 5 hosts"]
 
 
 def test_what_a_vm_cannot_be_without_is_never_suggested_away() -> None:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.engine.random_fleets import KEYED, fleets, shapes
 
 from virtflow.engine import fleet as fleet_module
 from virtflow.engine import rankings as rankings_module
@@ -15,6 +16,7 @@ from virtflow.engine.keys import IMPOSSIBLE
 from virtflow.engine.ranking import BLOCK
 from virtflow.engine.rankings import rankings_of
 from virtflow.engine.strategies.strategy import Possible, Strategy
+from virtflow.model.host import Host
 from virtflow.model.plan import Placement
 from virtflow.model.shape import Shape
 from virtflow.testing.builders import fleet, host, requests, shape
@@ -27,19 +29,35 @@ def some_hosts(count: int = HOSTS) -> Fleet:
 
 
 @pytest.mark.parametrize("changes", [0, 1, 10, 30, 60, HOSTS])
-@pytest.mark.parametrize("strategy", ["least_loaded", "best_fit", "round_robin"])
+@pytest.mark.parametrize("strategy", ["least_loaded", "best_fit", "round_robin", "random"])
 def test_a_ranking_that_catches_up_equals_a_fresh_one(changes: int, strategy: str) -> None:
     made, wanted = some_hosts(), shape(cores=2, strategy=strategy)
     ranking = rankings_of(made).of(wanted).ranking()
+    assert ranking.nth(2**64 - 1) == HOSTS - 1
 
     for number in range(changes):
-        made.take(made.host_at(number * 7 % HOSTS).id, shape(cores=3))
+        made.take(made.host_at(HOSTS - 1 - number * 7 % HOSTS).id, shape(cores=3))
     caught_up = rankings_of(made).of(wanted).ranking()
     fresh = rankings_of(made.fork()).of(wanted).ranking()
 
     assert caught_up is ranking
     assert np.array_equal(caught_up.keys, fresh.keys)
     assert np.array_equal(caught_up.minima, fresh.minima)
+    assert [caught_up.nth(draw << 60) for draw in range(16)] == [fresh.nth(draw << 60) for draw in range(16)]
+
+
+@given(fleets(min_size=1, max_size=8), shapes(KEYED), st.sampled_from(("cpu", "disk", "gpu")), st.integers(0, 9000))
+def test_one_host_alone_is_scored_as_it_is_among_all(
+    some: list[Host], wanted: Shape, dimension: str, used: int
+) -> None:
+    made = fleet(some)
+    placer = rankings_of(made).of(wanted)
+    assume(placer is not None)
+    for one in some:
+        made.set_room(one.name, {dimension: used}, 2)
+        caught_up = placer.ranking()
+
+    assert np.array_equal(caught_up.keys, rankings_of(made.fork()).of(wanted).ranking().keys)
 
 
 def test_a_host_that_is_relabelled_or_cordoned_is_seen_at_once() -> None:

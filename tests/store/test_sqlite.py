@@ -226,13 +226,46 @@ async def test_a_file_that_is_no_database_is_refused(file: Path, content: bytes)
 
 
 async def test_damage_after_a_crash_is_found_at_start(file: Path) -> None:
+    await a_damaged_file(file)
+    with pytest.raises(InvalidSetting, match="damaged"):
+        await SqliteStore(file).open()
+
+
+async def ping_for_2_s(store: SqliteStore) -> None:
+    for _ in range(200):
+        await store.ping()
+        await asyncio.sleep(0.01)
+
+
+async def a_damaged_file(file: Path) -> None:
     store = SqliteStore(file)
     await store.open()
     await add_instances(store, [instance(number, given_name=f"vm-{number}") for number in range(3_000)])
     await store.close()
     damage(file)
-    with pytest.raises(InvalidSetting, match="damaged"):
-        await SqliteStore(file).open()
+
+
+async def test_damage_of_a_large_file_is_found_soon_after_start(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "CHECKED_BYTES_MAX", 10_000)
+    await a_damaged_file(file)
+    store = SqliteStore(file)
+    for _ in range(2):  # and no close makes it forgotten
+        await store.open()
+        with pytest.raises(Unavailable, match="file is damaged"):
+            await ping_for_2_s(store)
+        await store.close()
+
+
+async def test_a_large_file_that_is_sound_is_checked_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "CHECKED_BYTES_MAX", 10_000)
+    for _ in range(3):
+        store = SqliteStore(file)
+        await store.open()
+        await add_hosts(store, f"h{time.perf_counter_ns()}")
+        await asyncio.sleep(0.05)
+        await store.ping()
+        await store.close()
+    assert await asyncio.to_thread(file.with_name("virtflow.db.lock").read_text) == "closed\n"
 
 
 async def test_a_missing_directory_is_named(tmp_path: Path) -> None:

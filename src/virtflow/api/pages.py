@@ -23,7 +23,17 @@ class Paged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limit: Annotated[int, Meta(ge=1, le=PAGE_ITEMS_MAX, description=f"default: {PAGE_ITEMS_DEFAULT}")] | UnsetType = (
         UNSET
     )
-    cursor: Annotated[str, Meta(max_length=200, description="`next` of the page before")] | UnsetType = UNSET
+    cursor: (
+        Annotated[
+            str,
+            Meta(
+                max_length=200,
+                description="`next` of the page before",
+                extra_json_schema={"pattern": "^[A-Za-z0-9_-]+$"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
     @property
     def count(self) -> int:

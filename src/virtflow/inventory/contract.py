@@ -14,6 +14,8 @@ SKIPPED_NAMED_MAX = 100
 #: Larger answers and files are refused: 64 MiB are more than 100,000 hosts.
 INVENTORY_BYTES_MAX = 64 * 2**20
 
+TIMEOUT_S = 5.0
+
 
 class FoundHost(msgspec.Struct, frozen=True):
     """A host that an inventory lists, and the use that it reports there, in our dimensions (see `foreign_use`)."""

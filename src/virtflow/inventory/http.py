@@ -9,13 +9,12 @@ from typing import NamedTuple, Self
 import httpx
 import msgspec
 
-from virtflow.inventory.contract import INVENTORY_BYTES_MAX, Fetched, no_knocks
+from virtflow.inventory.contract import INVENTORY_BYTES_MAX, TIMEOUT_S, Fetched, no_knocks
 from virtflow.inventory.records import json_integer, read_node, read_records
 from virtflow.model.errors import Unavailable
 from virtflow.model.host import Source
 from virtflow.model.secret import Secret, without_secrets
 
-TIMEOUT_S = 5.0
 #: Under which names an answer may carry its list.
 ENVELOPES = ("nodes", "items")
 _ACCEPT = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "virtflow"}

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from virtflow.inventory.contract import Inventory
+from virtflow.inventory.contract import TIMEOUT_S, Inventory
 from virtflow.inventory.file import FileInventory
-from virtflow.inventory.http import TIMEOUT_S, HttpInventory
 from virtflow.model.errors import InvalidSetting
 from virtflow.model.secret import Secret
 
@@ -21,6 +20,8 @@ def open_inventories(
     """Those that are set. Opening asks nobody yet."""
     opened: list[Inventory] = []
     if url:
+        from virtflow.inventory.http import HttpInventory  # httpx takes a tenth of a second of the start
+
         opened.append(HttpInventory(url.reveal(), token=token, timeout_s=timeout_s))
     if file is not None:
         opened.append(FileInventory(file))

@@ -28,7 +28,7 @@ from virtflow.store.sqlite_session import (
     WriteSession,
     connect,
     failure,
-    loses_writes,
+    is_fatal,
 )
 from virtflow.store.statements import statements
 
@@ -62,6 +62,8 @@ class SqliteStore(Reads, Housekeeping):
         self._is_left_cleanly = False
         self._wal_pages = 0
         self._copying: asyncio.Future[None] | None = None
+        self._is_unchecked = False
+        self._checking: asyncio.Future[None] | None = None
         self._snapshots: set[_Snapshot] = set()
         self._snapshot: Snapshots = self._open_snapshot
         self._stack = contextlib.ExitStack()
@@ -77,20 +79,24 @@ class SqliteStore(Reads, Housekeeping):
             )
             await read_dimensions(self._near, self._interned)
             self._stack = stack.pop_all()
+        if self._is_unchecked:
+            self._checking = asyncio.ensure_future(self._check_beside())
         self._is_open = True
+        self._disk_failure = None
         self._refusal = "this store only reads" if self._is_reading else None
 
     async def close(self) -> None:
         async with self._writing:
             self._refusal = "the store is closed"
             self._is_open = False
+            await self._end_checking()
             if self._copying:
                 await asyncio.wait({self._copying})
             await self._cut_off_snapshots()
             await self._close_all(self._stack.pop_all())
 
     async def _close_all(self, stack: contextlib.ExitStack) -> None:
-        self._is_left_cleanly = self._disk_failure is None
+        self._is_left_cleanly = self._disk_failure is None and not self._is_unchecked
         if self._path:
             await asyncio.to_thread(stack.close)  # the last connection copies the log into the file
         else:
@@ -155,7 +161,7 @@ class SqliteStore(Reads, Housekeeping):
                 self._writer.execute("COMMIT")
         except apsw.Error as error:
             self._roll_back(session)
-            if loses_writes(error):
+            if is_fatal(error):
                 self._disk_failure = f"the disk of the database failed: {error}"
                 raise OutcomeUnknown(
                     f"the disk failed during a commit: {error}", remedy="ask again after the program's next start"
@@ -164,7 +170,7 @@ class SqliteStore(Reads, Housekeeping):
 
     def _roll_back(self, session: WriteSession) -> None:
         session.close("it was rolled back")
-        if loses_writes(session.error):
+        if is_fatal(session.error):
             self._disk_failure = f"the disk of the database failed: {session.error}"
         if self._writer.in_transaction:  # after some errors SQLite has rolled back already
             try:
@@ -195,8 +201,26 @@ class SqliteStore(Reads, Housekeeping):
         try:
             self._copier.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error as error:
-            if loses_writes(error):
+            if is_fatal(error):
                 self._disk_failure = f"the disk of the database failed: {error}"
+
+    # a large file after a crash
+
+    async def _check_beside(self) -> None:
+        """Too long to wait for; what it finds ends the writing."""
+        try:
+            await self._copies.run(lambda: _check(self._checker))
+        except apsw.InterruptError:
+            pass  # the store is being closed: the next start checks again
+        except apsw.Error as error:
+            self._disk_failure = f"the database file is damaged: {error}"
+        else:
+            self._is_unchecked = False
+
+    async def _end_checking(self) -> None:
+        if self._checking:
+            self._checker.interrupt()
+            await asyncio.wait({self._checking})
 
     # reading
 
@@ -228,12 +252,14 @@ class SqliteStore(Reads, Housekeeping):
         stack.callback(lambda: lock.leave(cleanly=self._is_left_cleanly))
         self._file.touch(mode=0o600)  # what tenants own is nobody else's business
         self._writer = self._connect(stack, reading=False)
-        if not lock.was_left_cleanly:
-            _check(self._writer, self._file)
+        self._is_unchecked = not lock.was_left_cleanly and self._file.stat().st_size > CHECKED_BYTES_MAX
+        if not lock.was_left_cleanly and not self._is_unchecked:
+            _check(self._writer)
         _become_durable(self._writer)
         _migrate(self._writer, self._path)
         self._writer.set_wal_hook(self._count_log)
         self._copier = self._connect(stack, reading=False)
+        self._checker = self._connect(stack, reading=True)
         self._connect_readers(stack)
 
     def _connect_beside(self, stack: contextlib.ExitStack) -> None:
@@ -288,11 +314,8 @@ def _temporary_file(stack: contextlib.ExitStack) -> Path:
     return Path(directory, "virtflow.db")
 
 
-def _check(connection: apsw.Connection, file: Path) -> None:
+def _check(connection: apsw.Connection) -> None:
     """What a crash cannot do to SQLite, a bad disk can."""
-    size = file.stat().st_size
-    if size > CHECKED_BYTES_MAX:
-        return
     found = connection.execute("PRAGMA quick_check(1)").get
     if found != "ok":
         raise apsw.CorruptError(str(found))

@@ -53,8 +53,10 @@ def connect(file: Path, *, reading: bool, patience_s: float = 0) -> apsw.Connect
     return connection
 
 
-def loses_writes(error: BaseException | None) -> bool:
+def is_fatal(error: BaseException | None) -> bool:
     """After these nobody knows what is on the disk, and trying again could hide that."""
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return True
     return isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in _LOST_WRITES
 
 
