@@ -67,6 +67,7 @@ def test_an_empty_batch_and_an_empty_fleet_are_no_matter() -> None:
         Shape(wants=(("cpu", -1000), ("vms", 1))),
         Shape(wants=(("cpu", 2**70), ("vms", 1))),
         Shape(wants=(("cpu", True), ("vms", 1))),
+        Shape(wants=(("cpu", 1000),) * 20),
         Shape(wants=(("cpu", "1"), ("vms", 1))),  # type: ignore[arg-type]
         shape(labels={"": ""}),
     ],

@@ -42,6 +42,7 @@ TABLE: list[tuple[str, list[Host], list[Pool], Shape]] = [
     ("invalid_strategy", [FULL], [], shape(strategy="bestfit")),
     ("invalid_weights", [FULL], [], shape(strategy="hybrid", weights={"colour": 1})),
     ("invalid_amount", [FULL], [], Shape(wants=(("cpu", -1),))),
+    ("invalid_amount", [FULL], [], Shape(wants=(("cpu", 1), ("cpu", 2)))),
     ("fits_now", [host("a")], [], shape()),
 ]
 

@@ -107,7 +107,7 @@ def test_tight_limits_cost_time_but_change_nothing(strategy: str, monkeypatch: p
     asked = [one for number in range(300) for one in requests(1, shapes[number * 7 % 11], start=number)]
     expected = decide(some_hosts(), asked)
 
-    monkeypatch.setattr(fleet_module, "CHANGES_MAX", 8)
+    monkeypatch.setattr(fleet_module, "CHANGES_KEPT_MAX", 8)
     monkeypatch.setattr(rankings_module, "RANKINGS_MAX", 2)
     monkeypatch.setattr(rankings_module, "RANKINGS_MIN", 2)
     monkeypatch.setattr(rankings_module, "SHAPES_MAX", 3)

@@ -45,7 +45,7 @@ def test_tight_limits_cost_time_but_change_nothing(strategy: str, monkeypatch: p
     for limit, value in (("RANKINGS_MAX", 2), ("RANKINGS_MIN", 2), ("SHAPES_MAX", 3)):
         monkeypatch.setattr(rankings_module, limit, value)
     monkeypatch.setattr(twin_module, "SHAPES_MAX", 3)
-    monkeypatch.setattr(fleet_module, "CHANGES_MAX", 8)
+    monkeypatch.setattr(fleet_module, "CHANGES_KEPT_MAX", 8)
 
     made = some_hosts(compiled=True)
     outcomes = [one for start in range(0, len(asked), 50) for one in decide(made, asked[start : start + 50]).outcomes]

@@ -194,6 +194,16 @@ async def test_a_server_that_crashes_and_comes_back() -> None:
             assert [await store.setting(name) for name in ("before", "during", "after")] == ["", None, ""]
 
 
+async def test_a_pool_full_of_dead_connections_is_not_noticed_by_readers_and_writers(
+    store: PostgresStore, postgresql: PostgresServer
+) -> None:
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'virtflow'"
+    for _ in range(10):
+        await asyncio.gather(*(store.ping() for _ in range(10)))
+        await postgresql.run("virtflow", others)
+        await asyncio.gather(*(store.setting("k") for _ in range(5)), *(set_setting(store, "k") for _ in range(5)))
+
+
 # others at the same time
 
 

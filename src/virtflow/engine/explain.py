@@ -9,7 +9,7 @@ from virtflow.engine import filters
 from virtflow.engine.columns import NOT_THERE, Columns, Mask
 from virtflow.engine.constraints import Constraint, constraints_of, refused_by_filter
 from virtflow.engine.fleet import Fleet
-from virtflow.engine.rankings import is_amount, rankings_of
+from virtflow.engine.rankings import rankings_of, wrong_amounts
 from virtflow.engine.relax import smallest_changes
 from virtflow.model.errors import InvalidStrategy
 from virtflow.model.explanation import Explanation, NearestMiss, Refusals
@@ -62,7 +62,7 @@ def explain(fleet: Fleet, shape: Shape, *, gang: int = 1) -> Explanation:
         fleet.weights_of(fleet.strategy_of(shape), shape)
     except InvalidStrategy as error:
         return _explanation(error.error_code, f"{error.detail}; {error.remedy}")
-    wrong = [name for name, amount in shape.wants if not is_amount(amount)]
+    wrong = wrong_amounts(shape)
     if wrong:
         return _explanation("invalid_amount", f"{CODES['invalid_amount']}: {', '.join(wrong)}")
     if not len(fleet):

@@ -26,6 +26,7 @@ from virtflow.engine.columns import (
     view,
 )
 from virtflow.engine.strategies.strategy import Strategy
+from virtflow.engine.wanted import Wanted
 from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.host import Host
 from virtflow.model.limits import CUSTOM_DIMENSIONS_MAX
@@ -34,7 +35,7 @@ from virtflow.model.resources import DIMENSIONS
 from virtflow.model.shape import Shape
 
 #: Changes remembered for those who catch up; who lags further behind looks at every host again.
-CHANGES_MAX = 65_536
+CHANGES_KEPT_MAX = 65_536
 
 Weights = Mapping[str, Mapping[str, float]]
 
@@ -61,6 +62,18 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class Fleet:
     """Mutable, for one owner. `fork` gives a copy to try things on."""
+
+    #: how many changes of rows there were ever: who catches up remembers this
+    changes_end: int
+    #: rows whose attributes changed, oldest first
+    attribute_changes: "array[int]"
+    #: what deciders remember between batches; emptied whenever it may no longer hold
+    memory: dict[str, Any]
+    room_views: list[View]
+    total_views: list[View]
+    busy_views: list[View]
+    instances_view: View
+    ids_view: View
 
     def __init__(
         self, default_strategy: str = "least_loaded", *, weights: Weights | None = None, compiled: bool | None = None
@@ -141,11 +154,19 @@ class Fleet:
 
     def take(self, host_id: int, shape: Shape) -> bool:
         """One more instance is there; says whether the host is known."""
-        return self._move(host_id, shape, count=1)
+        row = self.row_of_id(host_id)
+        if row != NOT_THERE:
+            Wanted(self, shape).take(row)
+            self.note_changes((row,))
+        return row != NOT_THERE
 
     def give(self, host_id: int, shape: Shape) -> bool:
         """One instance less is there; says whether the host is known."""
-        return self._move(host_id, shape, count=-1)
+        row = self.row_of_id(host_id)
+        if row != NOT_THERE:
+            Wanted(self, shape).give(row)
+            self.note_changes((row,))
+        return row != NOT_THERE
 
     def room(self, name: str) -> tuple[dict[str, int], int] | None:
         """What is taken there and by how many instances; None for a host not known."""
@@ -252,8 +273,8 @@ class Fleet:
         before = len(changes)
         changes.extend(rows)
         self.changes_end += len(changes) - before
-        if len(changes) > CHANGES_MAX:
-            del changes[: len(changes) - CHANGES_MAX // 2]
+        if len(changes) > CHANGES_KEPT_MAX:
+            del changes[: len(changes) - CHANGES_KEPT_MAX // 2]
 
     def changes_since(self, position: int) -> "array[int] | None":
         """Rows that changed since, oldest first, some of them more than once; None when that is no longer known."""
@@ -270,7 +291,7 @@ class Fleet:
 
     def _note_attribute_changes(self, rows: Iterable[int]) -> None:
         self.attribute_changes.extend(rows)
-        if len(self.attribute_changes) > CHANGES_MAX:
+        if len(self.attribute_changes) > CHANGES_KEPT_MAX:
             self.memory.clear()
             self.attribute_changes = array("i")
 
@@ -280,14 +301,9 @@ class Fleet:
         """Rows moved: nothing that was remembered by row number holds any longer."""
         # rows whose room or attributes changed, oldest first: the last ones of all that ever changed
         self._changes = array("i")
-        #: how many ever changed: who catches up remembers this
-        self.changes_end = 0
         self._slate = np.zeros(len(self.names), np.bool_)
-        #: rows whose attributes changed, oldest first
-        self.attribute_changes = array("i")
-        #: what deciders remember between batches; emptied whenever it may no longer hold
-        self.memory: dict[str, Any] = {}
-        self._ids_sorted = None
+        self.changes_end, self.attribute_changes = 0, array("i")
+        self.memory, self._ids_sorted = {}, None
         columns = self.columns
         self.room_views = [view(row) for row in columns.room]
         self.total_views = [view(row) for row in columns.total]
@@ -341,23 +357,6 @@ class Fleet:
                 used, renumbered = np.unique(getattr(columns, column), return_inverse=True)
                 setattr(words, vocabulary, Numbering(numbering.words[number] for number in used.tolist()))
                 setattr(columns, column, renumbered.astype(np.int32))
-
-    def _move(self, host_id: int, shape: Shape, *, count: int) -> bool:
-        row = self.row_of_id(host_id)
-        if row == NOT_THERE:
-            return False
-        find = self.columns.vocabulary.dimensions.find
-        for dimension, amount in shape.wants:
-            number = find(dimension)
-            if number == NOT_THERE:
-                continue  # nobody has any of it, so there is nothing to count
-            total = self.total_views[number][row]
-            free = self.room_views[number][row] - count * amount
-            self.room_views[number][row] = free
-            self.busy_views[number][row] = (total - free) / (total or 1)
-        self.instances_view[row] += count
-        self.note_changes((row,))
-        return True
 
     def _amounts(self, column: Ints) -> dict[str, int]:
         """Built-in dimensions always, custom ones where there is something."""

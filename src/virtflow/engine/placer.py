@@ -4,9 +4,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from virtflow.engine.columns import NOT_THERE
 from virtflow.engine.fleet import Fleet
-from virtflow.engine.ranking import Ranking, Wanted
+from virtflow.engine.ranking import Ranking
 from virtflow.engine.scores import Formula
 from virtflow.engine.strategies.strategy import Strategy
+from virtflow.engine.wanted import Wanted
 from virtflow.model.plan import Request
 from virtflow.model.shape import Shape
 
@@ -66,9 +67,9 @@ class Placer:
             return ranking.lowest()
         try:
             row = self.strategy.choose(ranking, request, cursors.get(self.shape.pool))
+            return row if ranking.is_possible(row) else NOT_THERE
         except Exception:  # a rule of somebody else that fails chooses nobody, and stops no batch
             return NOT_THERE
-        return row if ranking.is_possible(row) else NOT_THERE
 
     def _place_on_shared(self, count: int, ranking: Ranking) -> Placed:
         rows, scores = ranking.place(count, self._wanted)

@@ -16,6 +16,7 @@ from virtflow.engine.fleet import Fleet
 from virtflow.engine.keys import IMPOSSIBLE, INSTANCE_BITS, key_of, keys_of
 from virtflow.engine.scores import Formula
 from virtflow.engine.strategies.strategy import Strategy, WholeScore
+from virtflow.engine.wanted import Wanted
 from virtflow.model.shape import Shape
 
 BLOCK_BITS: Final = 7
@@ -33,7 +34,7 @@ class Allowed:
 
     def __init__(self, fleet: Fleet, shape: Shape) -> None:
         self._fleet, self._shape = fleet, shape
-        self.mask: Mask = filters.allowed(fleet.columns, shape).copy()
+        self.mask: Mask = filters.allowed(fleet.columns, shape)
         self.view = view(self.mask)
         self._seen = len(fleet.attribute_changes)
 
@@ -44,50 +45,6 @@ class Allowed:
         rows = self._fleet.distinct(changes[self._seen :])
         self.mask[rows] = filters.allowed(self._fleet.columns.at(rows), self._shape)
         self._seen = len(changes)
-
-
-class Wanted:
-    """What an instance of one shape takes from the host it stands on."""
-
-    __slots__ = ("_instances", "_views", "columns")
-
-    def __init__(self, fleet: Fleet, shape: Shape) -> None:
-        find = fleet.columns.vocabulary.dimensions.find
-        numbers = [(find(dimension), amount) for dimension, amount in shape.wants]
-        self._instances = fleet.instances_view
-        self._views = [
-            (fleet.room_views[number], fleet.total_views[number], fleet.busy_views[number], amount)
-            for number, amount in numbers
-        ]
-        self.columns = [(fleet.columns.room[number], amount) for number, amount in numbers]
-
-    def fits(self, row: int) -> bool:
-        for room, _, _, amount in self._views:  # noqa: SIM110  # a generator would double the time
-            if room[row] < amount:
-                return False
-        return True
-
-    def take(self, row: int) -> bool:
-        """One more stands there; says whether yet another one would fit."""
-        fits = True
-        for room, total, busy, amount in self._views:
-            free = room[row] - amount
-            room[row] = free
-            whole = total[row]
-            busy[row] = (whole - free) / (whole or 1)
-            if free < amount:
-                fits = False
-        self._instances[row] += 1
-        return fits
-
-    def give(self, row: int) -> None:
-        """One less stands there."""
-        for room, total, busy, amount in self._views:
-            free = room[row] + amount
-            room[row] = free
-            whole = total[row]
-            busy[row] = (whole - free) / (whole or 1)
-        self._instances[row] -= 1
 
 
 class Ranking:

@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 
 from virtflow.engine.fleet import Fleet
 from virtflow.engine.placer import Placer
-from virtflow.engine.ranking import Allowed, Ranking, Wanted, WholeRanking
+from virtflow.engine.ranking import Allowed, Ranking, WholeRanking
 from virtflow.engine.scores import Formula, Term, formula
 from virtflow.engine.strategies.strategy import Strategy
+from virtflow.engine.wanted import Wanted
 from virtflow.model.errors import InvalidStrategy
 from virtflow.model.limits import AMOUNT_MAX
 from virtflow.model.shape import Shape
@@ -113,11 +114,16 @@ def said_of(shape: Shape) -> Hashable:
 def is_sane(shape: Shape, fleet: Fleet) -> bool:
     """Whole positive amounts, of things that somebody has."""
     dimensions = fleet.columns.vocabulary.dimensions
-    return all(name in dimensions and is_amount(amount) for name, amount in shape.wants)
+    return not wrong_amounts(shape) and all(name in dimensions for name, _ in shape.wants)
 
 
-def is_amount(amount: object) -> bool:
-    return type(amount) is int and 0 < amount <= AMOUNT_MAX
+def wrong_amounts(shape: Shape) -> list[str]:
+    """Dimensions whose amount is not a whole positive number in range, or is said twice."""
+    amounts = shape.resources
+    twice = len(amounts) < len(shape.wants)
+    return [
+        name for name, amount in amounts.items() if twice or type(amount) is not int or not 0 < amount <= AMOUNT_MAX
+    ]
 
 
 def weighted(strategy: Strategy, weights: dict[str, float]) -> tuple[Term, ...]:

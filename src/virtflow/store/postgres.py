@@ -19,7 +19,7 @@ from virtflow.store.postgres_session import (
     ConnectionReader,
     PoolReader,
     TransactionSession,
-    borrowed,
+    begun,
     dropped_when_interrupted,
     failure,
     is_certain,
@@ -37,6 +37,10 @@ ANSWER_MARGIN_S = 0.5
 
 #: What writes finds its rows by keys, however full the tables are: one plan for all times, and never a whole table.
 _BEGIN = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off"
+_BEGIN_SNAPSHOT = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    f"SET LOCAL idle_in_transaction_session_timeout = '{SNAPSHOT_REST_S}s'"
+)
 _MIGRATION_LOCK = 0x76697274  # "virt"
 _STATEMENTS_CACHED = 256
 
@@ -92,8 +96,7 @@ class PostgresStore(Reads, Housekeeping):
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Writes]:
         self._refuse_if_closed()
-        async with borrowed(self._pool, self._connect_s) as connection:
-            await _run(connection, _BEGIN)
+        async with begun(self._pool, self._connect_s, _BEGIN) as connection:
             session = TransactionSession(connection, self._statements)
             interned = Interned(self._interned)
             try:
@@ -115,10 +118,8 @@ class PostgresStore(Reads, Housekeeping):
     @contextlib.asynccontextmanager
     async def _open_snapshot(self) -> AsyncIterator[Reader]:
         self._refuse_if_closed()
-        async with borrowed(self._pool, self._connect_s) as connection:
-            await _run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        async with begun(self._pool, self._connect_s, _BEGIN_SNAPSHOT) as connection:
             try:
-                await _run(connection, f"SET LOCAL idle_in_transaction_session_timeout = '{SNAPSHOT_REST_S}s'")
                 yield ConnectionReader(connection, self._statements)
             finally:
                 await _roll_back(connection)
@@ -146,14 +147,6 @@ class PostgresStore(Reads, Housekeeping):
                 "plan_cache_mode": "force_custom_plan",
             },
         )
-
-
-async def _run(connection: Any, sql: str) -> str:
-    try:
-        with dropped_when_interrupted(connection):
-            return str(await connection.execute(sql))
-    except ANY_FAILURE as error:
-        raise failure(error) from error
 
 
 async def _commit(connection: Any) -> None:

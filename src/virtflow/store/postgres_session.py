@@ -2,8 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -16,14 +16,21 @@ from virtflow.store.session import Row
 LOST = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 ANY_FAILURE = (*LOST, asyncpg.PostgresError)
 
+_Result = TypeVar("_Result")
 _RETRY = frozenset({"40001", "40P01"})
 #: We look for clashes before we write: one that is found while writing came in between, and the next look will name it.
 _CLASH = "23505"
 _COPY = re.compile(r"COPY (?P<table>\w+) \((?P<columns>[^)]+)\) FROM STDIN")
+#: A connection that breaks (08) and a server that shuts down or cannot take connections yet (57P).
+_GOING_AWAY = ("08", "57P")
 _FULL = "53100"
 _IMPOSSIBLE_VALUE = ("22", "23")
 #: Classes in which the server says that the transaction did not happen: a constraint, an invalid state, a conflict.
 _CERTAINLY_ROLLED_BACK = ("23", "25", "40")
+
+
+class ConnectionLost(Unavailable):
+    """The connection is of no use any more; another one may be."""
 
 
 def failure(error: Exception) -> VirtflowError:
@@ -39,9 +46,8 @@ def failure(error: Exception) -> VirtflowError:
         return ImpossibleValue(f"the database refused an impossible value: {error}", remedy="run virtflow fsck")
     if isinstance(error, TimeoutError):
         return Unavailable("the database did not answer in time", remedy="try again in a moment")
-    return Unavailable(
-        f"the database does not answer: {str(error) or type(error).__name__}", remedy="try again in a moment"
-    )
+    what = ConnectionLost if isinstance(error, LOST) or state.startswith(_GOING_AWAY) else Unavailable
+    return what(f"the database does not answer: {str(error) or type(error).__name__}", remedy="try again in a moment")
 
 
 def is_certain(error: Exception) -> bool:
@@ -53,18 +59,53 @@ def _sqlstate(error: Exception) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-@contextlib.asynccontextmanager
-async def borrowed(pool: Any, wait_s: float) -> AsyncIterator[Any]:
-    """A connection of the pool; one that was closed meanwhile is replaced there."""
+async def repeated_when_lost(pool: Any, work: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Connections of the pool may have died unnoticed: what changes nothing is tried once more, on a new one."""
     try:
-        connection = await pool.acquire(timeout=wait_s)
-    except ANY_FAILURE as error:
-        raise failure(error) from error
+        return await work()
+    except ConnectionLost:
+        await pool.expire_connections()  # where one is dead, the others are
+        return await work()
+
+
+@contextlib.asynccontextmanager
+async def begun(pool: Any, wait_s: float, begin: str) -> AsyncIterator[Any]:
+    """A connection of the pool on which a transaction has begun. It is the caller's to end it."""
+    connection = await repeated_when_lost(pool, lambda: _begin(pool, wait_s, begin))
     try:
         yield connection
     finally:
-        with contextlib.suppress(*ANY_FAILURE):  # it is thrown away then, and what was done stays done
-            await pool.release(connection)
+        await _give_back(pool, connection)
+
+
+async def _begin(pool: Any, wait_s: float, begin: str) -> Any:
+    connection = await _take(pool, wait_s)
+    try:
+        await run(connection, begin)
+    except BaseException:
+        await _give_back(pool, connection)
+        raise
+    return connection
+
+
+async def _take(pool: Any, wait_s: float) -> Any:
+    try:
+        return await pool.acquire(timeout=wait_s)
+    except ANY_FAILURE as error:
+        raise failure(error) from error
+
+
+async def _give_back(pool: Any, connection: Any) -> None:
+    with contextlib.suppress(*ANY_FAILURE):  # it is thrown away then, and what was done stays done
+        await pool.release(connection)
+
+
+async def run(connection: Any, sql: str) -> str:
+    try:
+        with dropped_when_interrupted(connection):
+            return str(await connection.execute(sql))
+    except ANY_FAILURE as error:
+        raise failure(error) from error
 
 
 @contextlib.contextmanager
@@ -112,8 +153,14 @@ class PoolReader:
         self._wait_s = wait_s
 
     async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
-        async with borrowed(self._pool, self._wait_s) as connection:
+        return await repeated_when_lost(self._pool, lambda: self._read(name, arguments))
+
+    async def _read(self, name: str, arguments: Sequence[Any]) -> Sequence[Row]:
+        connection = await _take(self._pool, self._wait_s)
+        try:
             return await ConnectionReader(connection, self._statements).rows(name, *arguments)
+        finally:
+            await _give_back(self._pool, connection)
 
 
 class TransactionSession:
