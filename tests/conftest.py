@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.databases"]
+
 ROOT = Path(__file__).parent.parent
 NOT_RUN = "service missing: "
 

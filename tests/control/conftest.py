@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.store.conftest import _postgresql_database, postgresql, postgresql_url, url  # noqa: F401  fixtures
 
 from virtflow.config import Config, load_config
 from virtflow.control.orders import VmOrder
@@ -21,7 +20,7 @@ def config(path: Path, **flags: str) -> Config:
 
 
 @pytest.fixture
-def start(url: str, tmp_path: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[Service]]:  # noqa: F811
+def start(url: str, tmp_path: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[Service]]:
     """`async with start() as service:`; a second time is a restart on the same file."""
 
     @contextlib.asynccontextmanager

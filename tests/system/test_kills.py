@@ -9,11 +9,14 @@ import httpx
 import pytest
 
 from virtflow.testing.failpoints import POINTS
+from virtflow.testing.postgres import PostgresServer
 from virtflow.testing.witness import Server, Witness, fsck, register_hosts, running
 
 CLIENTS = 6
 LANES = 2
 KILLS_PER_LANE = 105
+KILLS_ON_POSTGRESQL = 25
+DATABASE_KILLS = 5
 #: points that a request for a VM passes
 ON_THE_WALK = [
     point
@@ -59,6 +62,40 @@ async def test_kills_at_random_moments_lose_nothing_and_double_nothing(tmp_path:
     print(
         f"{KILLS_PER_LANE} kills, {len(witness.acknowledged)} VMs acknowledged, {witness.unanswered} unanswered tries"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.service("postgresql")
+@pytest.mark.xdist_group("kills-postgresql")
+async def test_the_same_holds_on_postgresql_also_when_the_database_is_killed(
+    tmp_path: Path, postgresql: PostgresServer
+) -> None:
+    url = await postgresql.create_database("kills")
+    server = Server(database_url=url, log=tmp_path / "server.log")
+    with running(server):
+        register_hosts(server.url, hosts=40, cores=500)
+        await under_fire(server, kills=KILLS_ON_POSTGRESQL, seed=7)
+        witness, stop = Witness(server.url), asyncio.Event()
+        before = await placed_names(server)
+        async with httpx.AsyncClient(timeout=30) as client:
+            workers = [asyncio.create_task(witness.work(client, stop)) for _ in range(CLIENTS)]
+            for _ in range(DATABASE_KILLS):
+                answers = witness.answers
+                while witness.answers < answers + 20:
+                    assert server.is_alive(), server.log_tail()
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(postgresql.kill)
+                await asyncio.to_thread(postgresql.start)
+            stop.set()
+            await asyncio.gather(*workers)
+            await witness.check(client, besides=before)
+    assert fsck(url)["violations_total"] == 0
+
+
+async def placed_names(server: Server) -> set[str]:
+    async with httpx.AsyncClient(timeout=10) as client:
+        return set(await Witness(server.url).found(client))
 
 
 @pytest.mark.slow

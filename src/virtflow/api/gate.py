@@ -1,6 +1,7 @@
 """The outermost layer: who may come in, which way they go, and that every failure leaves as a problem document."""
 
 import hmac
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -42,6 +43,8 @@ class Gate:
         self._hosts = frozenset(host.lower().encode() for host in settings.allowed_hosts)
         self._token = b"Bearer " + settings.token.reveal().encode() if settings.token else None
         self._log = structlog.get_logger("virtflow.api").bind()
+        # asked once: even a line that is not written costs more than finding the route
+        self._notes_hot = self._log.is_enabled_for(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -135,8 +138,10 @@ class Gate:
         )
 
     def _note(self, exchange: Exchange, seconds: float) -> None:
-        note = self._log.debug if exchange.is_hot or exchange.path in PROBES else self._log.info
-        note(
+        often = exchange.is_hot or exchange.path in PROBES
+        if often and not self._notes_hot:
+            return
+        (self._log.debug if often else self._log.info)(
             "request",
             route=exchange.route,
             status=exchange.status,

@@ -142,7 +142,7 @@ def _answer(operation: Operation, status: int, of: Any) -> dict[str, Any]:
 def _headers(status: int, of: Any) -> dict[str, Any]:
     fields = getattr(of, "__struct_fields__", ())
     headers = dict(_ETAG) if "version" in fields and "database" not in fields else {}
-    one = status in (201, 202) and "items" not in fields
+    one = status in (201, 202) and "version" in fields
     return headers | _LOCATION if one else headers
 
 

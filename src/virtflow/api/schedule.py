@@ -55,7 +55,7 @@ def _submitted(views: list[VmView]) -> Rendered:
 
 def _receipt(task_id: str) -> Rendered:
     body = f'{{"task_id":"{task_id}","message":"Task submitted, check status later."}}'
-    return 202, body.encode(), (*JSON_TYPE, ("location", f"/result/{task_id}"))
+    return 202, body.encode(), JSON_TYPE
 
 
 @schedule.post(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +151,14 @@ class Witness:
             await asyncio.sleep(0.02)
         raise AssertionError(f"{method} {path} found no answer in {PATIENCE_S} s")
 
-    async def check(self, client: httpx.AsyncClient) -> None:
-        """Every acknowledged VM is there exactly once, with the id that was answered, and no other VM is."""
+    async def check(self, client: httpx.AsyncClient, *, besides: Collection[str] = ()) -> None:
+        """Every acknowledged VM is there exactly once, with the id that was answered, and no other but `besides`."""
+        found = {name: vm for name, vm in (await self.found(client)).items() if name not in besides}
+        expected = {body["name"]: vm for body, vm in self.acknowledged.values() if body["name"] not in self.deleted}
+        assert found == expected
+
+    async def found(self, client: httpx.AsyncClient) -> dict[str, str]:
+        """Name and id of every VM that the server lists."""
         found: dict[str, str] = {}
         cursor: str | None = ""
         while cursor is not None:
@@ -162,8 +168,7 @@ class Witness:
                 assert vm["name"] not in found, f"{vm['name']} is there twice"
                 found[vm["name"]] = vm["id"]
             cursor = page["next"]
-        expected = {body["name"]: vm for body, vm in self.acknowledged.values() if body["name"] not in self.deleted}
-        assert found == expected
+        return found
 
     async def check_replays(self, client: httpx.AsyncClient, *, most: int = 200) -> None:
         """The same key and body are answered the same, however often the server died since."""
