@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from tests.api.conftest import VM, app_of
 
-from virtflow.api.server import Patience, listen, run_server
+from virtflow.api.server import FILES_OF_OURS, Patience, listen, run_server, with_room_for_connections
 from virtflow.main import Service
 from virtflow.model.errors import InvalidSetting
 
@@ -287,6 +288,16 @@ def test_an_address_of_somebody_else_is_named_by_its_setting(host: str) -> None:
 def test_a_port_of_root_is_named_by_its_setting() -> None:
     with pytest.raises(InvalidSetting, match="VIRTFLOW_PORT"):
         listen("127.0.0.1", 80)
+
+
+def test_there_are_never_more_connections_than_files() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert with_room_for_connections(Patience(connections_max=10)).connections_max == 10
+    try:
+        granted = with_room_for_connections(Patience(connections_max=before[1] + 1000)).connections_max
+        assert granted == resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_OF_OURS
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_ipv6_is_an_address_too() -> None:

@@ -85,7 +85,6 @@ class Call(Generic[B, Q]):
 #: an answer that is sent piece by piece
 Stream = Callable[[Exchange], Awaitable[None]]
 Do = Callable[[Call[Any, Any]], Awaitable[Rendered | Stream]]
-HotDo = Callable[[Desk, Exchange], Awaitable[Rendered]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

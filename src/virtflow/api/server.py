@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import resource
 import signal
 import socket
 import threading
@@ -19,6 +20,9 @@ from virtflow.api.errors import PROBLEM_TYPE, TITLES, Problem
 from virtflow.api.events import STOPPING
 from virtflow.api.exchange import App
 from virtflow.model.errors import InvalidSetting
+
+#: open files that are no connections: the database, the log, inventories
+FILES_OF_OURS = 256
 
 Ready = Callable[[str], Awaitable[None] | None]
 
@@ -228,7 +232,7 @@ async def run_server(
         if answer is not None:
             await answer
 
-    server = Server(_config(app, patience or Patience()), ready=tell_ready)
+    server = Server(_config(app, with_room_for_connections(patience or Patience())), ready=tell_ready)
     stopper = asyncio.create_task(_stop_with(server, stop)) if stop is not None else None
     try:
         await server.serve(sockets=[listener])
@@ -236,6 +240,18 @@ async def run_server(
         listener.close()
         if stopper is not None:
             stopper.cancel()
+
+
+def with_room_for_connections(patience: Patience) -> Patience:
+    """A connection is an open file: asks the system for as many as may be needed, and is content with what there is."""
+    wanted = patience.connections_max + FILES_OF_OURS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    else:
+        soft = wanted
+    return dataclasses.replace(patience, connections_max=max(1, min(patience.connections_max, soft - FILES_OF_OURS)))
 
 
 async def _stop_with(server: Server, stop: asyncio.Event) -> None:

@@ -61,6 +61,7 @@ class SqliteStore(Reads, Housekeeping):
         self._disk_failure: str | None = None
         self._is_left_cleanly = False
         self._wal_pages = 0
+        self._copied_pages = 0
         self._copying: asyncio.Future[None] | None = None
         self._is_unchecked = False
         self._checking: asyncio.Future[None] | None = None
@@ -185,8 +186,11 @@ class SqliteStore(Reads, Housekeeping):
         return apsw.SQLITE_OK
 
     def _copy_log(self) -> None:
-        """Beside the writers, so that no commit waits for it."""
-        if self._wal_pages >= WAL_PAGES and (self._copying is None or self._copying.done()):
+        """Beside the writers, so that no commit waits for it; and not after each, for it makes the disk wait, too."""
+        if self._wal_pages < self._copied_pages:
+            self._copied_pages = 0  # SQLite has begun the log anew
+        if self._wal_pages - self._copied_pages >= WAL_PAGES and (self._copying is None or self._copying.done()):
+            self._copied_pages = self._wal_pages
             self._copying = asyncio.ensure_future(self._copies.run(self._copy))
 
     async def _bound_log(self) -> None:
