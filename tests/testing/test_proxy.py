@@ -29,6 +29,7 @@ async def between(heard: list[bytes]) -> AsyncIterator[Proxy]:
     async with proxy(server.sockets[0].getsockname()[1]) as between:
         yield between
     server.close()
+    await asyncio.sleep(0.01)  # for the last connections to end
 
 
 async def ask(port: int, words: bytes) -> bytes:
@@ -36,7 +37,7 @@ async def ask(port: int, words: bytes) -> bytes:
     try:
         writer.write(words)
         return await asyncio.wait_for(reader.read(1_000), 0.5)
-    except OSError:
+    except ConnectionError:
         return b""
     finally:
         writer.transport.abort()

@@ -12,6 +12,7 @@ class Proxy:
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self._target = (host, port)
+        self._serving: set[asyncio.Task[None]] = set()
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -25,7 +26,7 @@ class Proxy:
         self.port = 0
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._begin, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -34,6 +35,8 @@ class Proxy:
         if self._server:
             self._server.close()
             await self._server.wait_closed()
+        if self._serving:
+            await asyncio.wait(self._serving)
 
     def cut(self) -> None:
         """Every connection is reset; new ones are taken."""
@@ -48,6 +51,11 @@ class Proxy:
     def flow(self) -> None:
         self._flowing.set()
 
+    def _begin(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, client))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:
             server_reader, server = await asyncio.open_connection(*self._target)
@@ -58,8 +66,10 @@ class Proxy:
         self._pairs.add(pair)
         swallowing = asyncio.Event()
         try:
-            await asyncio.gather(self._forth(reader, server, swallowing), self._back(server_reader, client, swallowing))
-        except OSError:
+            async with asyncio.TaskGroup() as both_ways:
+                both_ways.create_task(self._forth(reader, server, swallowing))
+                both_ways.create_task(self._back(server_reader, client, swallowing))
+        except* OSError:
             pass
         finally:
             self._pairs.discard(pair)

@@ -197,6 +197,15 @@ async def test_a_thousand_hosts_at_once(store: Store) -> None:
     assert (await store.counts()).hosts == 1_000
 
 
+async def test_one_that_refuses_among_many_with_just_enough(store: Store) -> None:
+    """A large batch is tried as a whole first: what that took must not be missing when each is asked alone."""
+    ids = await add_hosts(store, *(host(f"h{number:03}", cores=1) for number in range(600)))
+    assert await take(store, RoomChange(ids[300], {"cpu": 1}, 1)) == set()
+    everywhere = [RoomChange(host_id, {"cpu": 1000}, 1) for host_id in ids]
+    assert await take(store, *everywhere) == {ids[300]}
+    assert await take(store, *everywhere[:300], *everywhere[301:]) == set()
+
+
 async def corrupt(store: Store, sql: str) -> None:
     """What a bug of ours, or somebody at the console, might try."""
     async with store.transaction() as tx:
