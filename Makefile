@@ -1,11 +1,10 @@
 # The front door: `make demo` to see it, `make test` to check it, `make help` for the rest. What a target needs is set up on the way.
 # The settings of virtflow (VIRTFLOW_…) pass through from the environment.
 
-VIRTFLOW_INVENTORY_URL ?= http://127.0.0.1:5000/nodes
 ARGS ?=
 BIN = .venv/bin
 
-export PY VIRTFLOW_INVENTORY_URL
+export PY
 unexport MAKEFLAGS MFLAGS  # programs started from here are not part of this make
 
 .DEFAULT_GOAL = help
@@ -26,6 +25,7 @@ demo: setup  ## see it work: a simulated fleet on this machine (ARGS= passes opt
 node-up: setup  ## start a node API with simulated hosts on port 5000
 	@$(BIN)/virtflow node-api $(ARGS)
 
+api-up: export VIRTFLOW_INVENTORY_URL ?= http://127.0.0.1:5000/nodes
 api-up: setup  ## start virtflow on port 8080, with hosts from VIRTFLOW_INVENTORY_URL
 	@$(BIN)/virtflow serve $(ARGS)
 

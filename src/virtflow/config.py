@@ -25,6 +25,15 @@ PREFIX = "VIRTFLOW_"
 #: The name that earlier systems gave to the strategy.
 STRATEGY_VARIABLE = "SCHEDULING_STRATEGY"
 CONFIG_VARIABLE = "VIRTFLOW_CONFIG"
+#: Names that earlier systems gave to settings, understood as long as ours are not given.
+OLD_VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        STRATEGY_VARIABLE: "strategy",
+        "POSTGRES_CONN": "database_url",
+        "RABBITMQ_URL": "broker_url",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "otel_endpoint",
+    }
+)
 #: Read by the client and the command line tool, not by the service.
 CLIENT_VARIABLES = ("VIRTFLOW_SERVER", "VIRTFLOW_OUTPUT", "VIRTFLOW_TIMEOUT_S", "VIRTFLOW_CA_FILE")
 
@@ -44,6 +53,11 @@ _OF_KUBERNETES = re.compile(
 _KUBERNETES_PORT = re.compile(r"(?:tcp|udp|sctp)://.*")
 
 
+#: What a process may do for the others.
+ROLES = ("api", "scheduler", "relay")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Every setting, checked. Parts of the program are given the values they need, never the record."""
@@ -51,7 +65,22 @@ class Config:
     host: str
     port: int
     token: Secret
+    role: frozenset[str]
     database_url: Secret
+    broker_url: Secret
+    election: str
+    lease_s: float
+    kubernetes_lease: str
+    node_name: str
+    self_hosts: frozenset[str]
+    self_label: str
+    events_nats_url: Secret
+    events_kafka_servers: str
+    events_amqp_url: Secret
+    events_prefix: str
+    webhook_allow: tuple[Network, ...]
+    webhook_disable_after_s: int
+    otel_endpoint: str
     inventory_url: Secret
     inventory_token: Secret
     inventory_file: Path | None
@@ -61,6 +90,7 @@ class Config:
     inventory_usage: UsageMode
     simulate: int
     strategy: str
+    strategy_file: Path | None
     strategy_weights: Mapping[str, float]
     retries_max: int
     retry_wait_s: float
@@ -231,6 +261,53 @@ def _plugin(text: str) -> str:
     return text
 
 
+def _roles(text: str) -> frozenset[str]:
+    words = frozenset(text.lower().replace(" ", "").split(","))
+    if words == {"all"}:
+        return frozenset(ROLES)
+    _require(words <= set(ROLES))
+    return words
+
+
+def _name(text: str) -> str:
+    _require(is_name(text))
+    return text
+
+
+def _names(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    _require(all(map(is_name, names)))
+    return names
+
+
+def _label(text: str) -> str:
+    key, _, value = text.partition("=")
+    _require(not text or bool(key and value and text.isprintable()))
+    return text
+
+
+def _printable(text: str) -> str:
+    _require(text.isprintable() and " " not in text)
+    return text
+
+
+def _servers(text: str) -> str:
+    for server in filter(None, text.split(",")):
+        host, _, port = server.rpartition(":")
+        _require(bool(host) and port.isdecimal() and 0 < int(port) < 65_536)
+    return text
+
+
+def _lease_object(text: str) -> str:
+    namespace, _, name = text.rpartition("/")
+    _require(is_name(name) and (not namespace or is_name(namespace)))
+    return text
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+
+
 def _strategy(text: str) -> str:
     _require(bool(text))
     return text
@@ -246,6 +323,7 @@ def _weights(text: str) -> Mapping[str, float]:
 
 
 _URL = Kind("a URL that begins with http:// or https:// and names a host", _url_of("http", "https"))
+_PLAIN_URL = Kind("a URL that begins with http:// or https://", lambda text: _url_of("http", "https")(text).reveal())
 _SECRET = Kind("visible ASCII characters without spaces", _secret)
 
 SETTINGS: tuple[Setting, ...] = (
@@ -259,10 +337,95 @@ SETTINGS: tuple[Setting, ...] = (
         is_secret=True,
     ),
     Setting(
+        "role",
+        Kind(f"all, or some of {', '.join(ROLES)} with commas between", _roles),
+        "all",
+        "What this process does. Several processes share the work on one PostgreSQL database.",
+    ),
+    Setting(
         "database_url",
         Kind("sqlite:///relative/path, sqlite:////absolute/path, a path, or postgresql://…", _database),
         "sqlite:///$XDG_DATA_HOME/virtflow/virtflow.db",
         "Where everything is kept. Without $XDG_DATA_HOME it is ~/.local/share.",
+    ),
+    Setting(
+        "broker_url",
+        Kind("amqp://… or amqps://…", _url_of("amqp", "amqps")),
+        "",
+        "A RabbitMQ that carries knocks between processes. Without one the database does.",
+    ),
+    Setting(
+        "election",
+        _choice("database", "kubernetes"),
+        "database",
+        "Who counts the votes when several processes could schedule.",
+    ),
+    Setting("lease_s", _decimal(0.5, 300), "2", "Seconds after which a leader that is not heard of is replaced."),
+    Setting(
+        "kubernetes_lease",
+        Kind("a name, or <namespace>/<name>", _lease_object),
+        "virtflow-scheduler",
+        "The Lease object of `election = kubernetes`, by default in the pod's own namespace.",
+    ),
+    Setting(
+        "node_name",
+        Kind("a name", _printable),
+        "",
+        "The machine this process runs on. A host of that name or address carries virtflow and gets no VMs.",
+    ),
+    Setting(
+        "self_hosts",
+        Kind("names of hosts with commas between", _names),
+        "",
+        "Hosts that carry virtflow itself and get no VMs.",
+    ),
+    Setting(
+        "self_label",
+        Kind("<label>=<value>", _label),
+        "",
+        "Hosts with this label carry virtflow itself and get no VMs.",
+    ),
+    Setting(
+        "events_nats_url",
+        Kind("nats://… or tls://…", _url_of("nats", "tls")),
+        "",
+        "A NATS with JetStream that is told all events.",
+    ),
+    Setting(
+        "events_kafka_servers",
+        Kind("<host>:<port> with commas between", _servers),
+        "",
+        "Kafka brokers that are told all events.",
+    ),
+    Setting(
+        "events_amqp_url",
+        Kind("amqp://… or amqps://…", _url_of("amqp", "amqps")),
+        "",
+        "A RabbitMQ that is told all events, by a topic exchange.",
+    ),
+    Setting(
+        "events_prefix",
+        Kind("a name", _name),
+        "virtflow",
+        "How the subjects, the topic and the exchange of those events begin.",
+    ),
+    Setting(
+        "webhook_allow",
+        Kind("networks such as 10.0.0.0/8 with commas between", _networks),
+        "",
+        "Networks that webhooks may go to although they are not public: loopback, private, link-local.",
+    ),
+    Setting(
+        "webhook_disable_after_s",
+        _whole(60, 366 * 86_400),
+        "259200",
+        "A webhook that has failed for so many seconds is disabled.",
+    ),
+    Setting(
+        "otel_endpoint",
+        _PLAIN_URL,
+        "",
+        "Where traces go, by OTLP over HTTP. Also read from `OTEL_EXPORTER_OTLP_ENDPOINT`.",
     ),
     Setting("inventory_url", _URL, "", "A node API that says which hosts there are."),
     Setting(
@@ -302,6 +465,12 @@ SETTINGS: tuple[Setting, ...] = (
         Kind("the name of a strategy", _strategy),
         "least_loaded",
         f"How hosts are chosen where neither request nor pool say it. Also read from `{STRATEGY_VARIABLE}`.",
+    ),
+    Setting(
+        "strategy_file",
+        Kind("the path of a file, or of a folder with a file SCHEDULING_STRATEGY", _file),
+        "",
+        "Where the strategy is read from instead, now and whenever it changes: a mounted ConfigMap.",
     ),
     Setting(
         "strategy_weights",
@@ -426,7 +595,7 @@ def _from_environment(environ: Mapping[str, str], problems: list[InvalidSetting]
     given = {
         by_variable[name].name: Given(text, f"environment {name}") for name, text in ours.items() if name in by_variable
     }
-    return {**given, **_strategy_by_its_old_name(environ, given.get("strategy"), problems)}
+    return {**given, **_by_old_names(environ, given, problems)}
 
 
 def _is_foreign(name: str, text: str) -> bool:
@@ -434,17 +603,21 @@ def _is_foreign(name: str, text: str) -> bool:
     return of_service_port or _OF_KUBERNETES.fullmatch(name) is not None
 
 
-def _strategy_by_its_old_name(
-    environ: Mapping[str, str], ours: Given | None, problems: list[InvalidSetting]
+def _by_old_names(
+    environ: Mapping[str, str], ours: Mapping[str, Given], problems: list[InvalidSetting]
 ) -> dict[str, Given]:
-    text = environ.get(STRATEGY_VARIABLE, "")
-    if text and ours and text != ours.text:
-        problems.append(
-            InvalidSetting(
-                STRATEGY_VARIABLE, text, expected=f"the same as VIRTFLOW_STRATEGY={ours.text!r}", source="environment"
-            )
-        )
-    return {"strategy": Given(text, f"environment {STRATEGY_VARIABLE}")} if text and not ours else {}
+    found: dict[str, Given] = {}
+    for variable, name in OLD_VARIABLES.items():
+        text = environ.get(variable, "")
+        known = ours.get(name)
+        if text and known is None:
+            found[name] = Given(text, f"environment {variable}")
+        elif text and known is not None and text != known.text:
+            setting = BY_NAME[name]
+            shown = without_secrets(text)
+            expected = f"the same as {setting.variable}={without_secrets(known.text)!r}"
+            problems.append(InvalidSetting(variable, shown, expected=expected, source="environment"))
+    return found
 
 
 def _from_flags(flags: Mapping[str, str], problems: list[InvalidSetting]) -> dict[str, Given]:
@@ -504,8 +677,14 @@ def _contradictions(
         values.get(name) for name in ("inventory_url", "inventory_file", "inventory_plugin")
     ):
         yield _wrong("simulate", given, expected="0 where there is an inventory: simulated and real hosts never mix")
+    if values.get("role") is not None and values["role"] != set(ROLES) and _is_embedded(values):
+        yield _wrong("role", given, expected="all with an embedded database; other roles share a postgresql://…")
     if values.get("inventory_plugin") and values.get("inventory_url"):
         yield _wrong("inventory_plugin", given, expected="to stand alone, without inventory_url")
+
+
+def _is_embedded(values: Mapping[str, Any]) -> bool:
+    return "database_url" in values and not values["database_url"].reveal().startswith("postgres")
 
 
 def is_loopback(host: str) -> bool:
@@ -531,6 +710,8 @@ def _in_words(value: object) -> str:
         return ""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={weight:g}" for name, weight in value.items())
+    if isinstance(value, frozenset | tuple):
+        return ",".join(sorted(map(str, value)))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
