@@ -50,3 +50,5 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     was: str = ""
     now: str = ""
     data: dict[str, object] | None = None
+    #: the `traceparent` of the request behind it, where traces are made
+    trace: str = ""

@@ -86,6 +86,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     explanation: Explanation | None = None
     history: tuple[Step, ...] = ()
+    #: of the request, for spans of other processes: a `traceparent`
+    trace: str = ""
     version: int = 1
 
     @property

@@ -4,9 +4,9 @@ A public method is one step in words; one `async with store.transaction() as tx`
 Nothing waits for the network inside a transaction but the database itself.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -125,6 +125,13 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
 
 
+class Changes(NamedTuple):
+    """What others wrote, and up to which event number this is everything."""
+
+    events: Sequence[Event]
+    upto: int
+
+
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     #: exact types or prefixes ending in '.': "task."
     types: tuple[str, ...] = ()
@@ -227,6 +234,10 @@ class Transaction(Protocol):
         """Conflict `idempotency_key_in_use` when another transaction was first with one of the keys."""
         ...
 
+    async def task_versions(self, ids: Sequence[bytes]) -> dict[bytes, int]:
+        """As they are in this transaction, its own moves included."""
+        ...
+
     async def append_events(self, events: Sequence[Event]) -> int:
         """Numbers the events without gaps in commit order; returns the first number. Once, and last."""
         ...
@@ -240,6 +251,9 @@ class Moment(Protocol):
     """Everything as one commit left it, in chunks, whatever is written meanwhile."""
 
     async def event_range(self) -> tuple[int, int]: ...
+    async def pools(self) -> list[Pool]: ...
+    async def pool(self, name: str) -> Pool | None: ...
+    async def hosts_by_name(self, names: Sequence[str]) -> list[Host]: ...
     def all_hosts(self) -> AsyncIterator[list[Host]]: ...
     def scan_instances(self) -> AsyncIterator[list[Removed]]: ...
     def scan_tasks(self) -> AsyncIterator[list[Task]]: ...
@@ -248,6 +262,9 @@ class Moment(Protocol):
 
 class Store(Protocol):
     """Reads see only what is committed. Lists are ordered and paged: `after` is the last key of the former page."""
+
+    #: the name of this process in the log, where several processes write; empty otherwise
+    origin: str
 
     async def open(self) -> None:
         """Connects, refuses a second process on an embedded file, migrates. Errors name setting, cause and remedy."""
@@ -270,11 +287,19 @@ class Store(Protocol):
         """Unavailable when it does not answer in time."""
         ...
 
+    async def hear(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` whenever anybody committed events, until cancelled. Unavailable when that breaks off."""
+        ...
+
     # hosts and pools
     async def host(self, name: str) -> Host | None: ...
     async def hosts(self, where: HostFilter, *, after: str = "", limit: int) -> list[Host]: ...
     def all_hosts(self) -> AsyncIterator[list[Host]]:
         """In chunks, in name order: for the mirror."""
+        ...
+
+    async def hosts_by_name(self, names: Sequence[str]) -> list[Host]:
+        """The living among these, in name order."""
         ...
 
     async def hosts_by_id(self, ids: Sequence[int]) -> list[Host]: ...
@@ -295,6 +320,10 @@ class Store(Protocol):
         """All that are not over, oldest first, in chunks: for a new leader."""
         ...
 
+    async def waiting_tasks(self, ids: Sequence[bytes]) -> list[Task]:
+        """Those of these that are not over, and whoever shares an all-or-nothing request with one of them."""
+        ...
+
     async def counts(self) -> Counts: ...
 
     # answers, events, settings
@@ -302,6 +331,10 @@ class Store(Protocol):
     async def forget_answers(self, *, before_ms: int) -> int: ...
     async def events(self, where: EventFilter, *, after: int, limit: int) -> list[Event]:
         """Events with seq > after, in order. Gone when some of them are no longer kept."""
+        ...
+
+    async def changes(self, *, after: int, limit: int = 64) -> Changes:
+        """What other processes than ours wrote after that number, in order; Gone when some of it is no longer kept."""
         ...
 
     async def event_range(self) -> tuple[int, int]:
@@ -326,6 +359,7 @@ class Store(Protocol):
 __all__ = [
     "Answer",
     "Bind",
+    "Changes",
     "Counts",
     "EventFilter",
     "HostFilter",

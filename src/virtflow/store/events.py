@@ -7,11 +7,13 @@ import msgspec
 from virtflow.model.errors import Gone
 from virtflow.model.event import Event
 from virtflow.model.limits import EVENTS_PER_CHUNK_MAX
-from virtflow.store.contract import EventFilter
+from virtflow.store.contract import Changes, EventFilter
 from virtflow.store.session import Reader, Row, Session, Snapshots
 
 #: Rows read at once: a page of events is seldom more.
 _ROWS_READ = 4
+#: The same for those who follow: a row is a commit.
+CHANGED_ROWS_MAX = 64
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Event]).decode
@@ -30,6 +32,8 @@ class EventReads:
     _near: Reader
     _far: Reader
     _snapshot: Snapshots
+    #: which process writes here; empty where there is only one
+    origin: str = ""
 
     async def events(self, where: EventFilter, *, after: int, limit: int) -> list[Event]:
         _, newest = await self.event_range()
@@ -44,6 +48,16 @@ class EventReads:
             seen = rows[-1][1]
         await self._refuse_forgotten(after)  # last, so that what was forgotten while we read is noticed
         return found[:limit]
+
+    async def changes(self, *, after: int, limit: int = CHANGED_ROWS_MAX) -> Changes:
+        oldest, newest = await self.event_range()
+        if after + 1 < oldest:
+            raise Gone(f"events before {oldest} are no longer kept", remedy="load everything anew")
+        if newest <= after:
+            return Changes((), after)
+        rows = await self._far.rows("events_of_others", after, newest, self.origin, limit)
+        events = [event for row in rows for event in events_from_row(row) if event.seq > after]
+        return Changes(events, rows[-1][1] if len(rows) == limit else newest)
 
     async def event_range(self) -> tuple[int, int]:
         [(oldest, newest)] = await self._near.rows("event_range")
@@ -85,16 +99,17 @@ def _is_of_type(name: str, wanted: str) -> bool:
 
 class EventWrites:
     _session: Session
+    _origin: str
 
     async def append_events(self, events: Sequence[Event]) -> int:
         chunks = [events[i : i + EVENTS_PER_CHUNK_MAX] for i in range(0, len(events), EVENTS_PER_CHUNK_MAX)]
         bodies = [_encode(chunk) for chunk in chunks]  # before the counter's row is held
-        [(newest,)] = await self._session.rows("number_events", len(events))
+        [(newest, *_)] = await self._session.rows("number_events", len(events))
         first = int(newest) - len(events) + 1
         last = first - 1
         rows = []
         for chunk, body in zip(chunks, bodies, strict=True):
-            rows.append((last + 1, chunk[0].at_ms, body, last + len(chunk)))
+            rows.append((last + 1, chunk[0].at_ms, body, self._origin or None, last + len(chunk)))
             last += len(chunk)
         await self._session.each("add_events", rows)
         return first

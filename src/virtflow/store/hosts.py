@@ -79,6 +79,9 @@ class HostReads:
                 after = hosts[-1].name
                 yield hosts
 
+    async def hosts_by_name(self, names: Sequence[str]) -> list[Host]:
+        return await self._hosts(self._far, "hosts_by_name", list(names)) if names else []
+
     async def hosts_by_id(self, ids: Sequence[int]) -> list[Host]:
         return await self._hosts(self._far, "hosts_by_id", list(ids)) if ids else []
 

@@ -12,10 +12,10 @@ EXPECTED = (
 )
 
 
-def open_store(url: str, *, reading: bool = False) -> Store:
+def open_store(url: str, *, reading: bool = False, origin: str = "") -> Store:
     """The store for a URL, not yet connected: `await store.open()` does that.
 
-    `reading`: to look at a database that another process may be using.
+    `reading`: to look at a database that another process may be using. `origin`: who writes, where several do.
     """
     try:
         parts = urlsplit(url)
@@ -23,23 +23,23 @@ def open_store(url: str, *, reading: bool = False) -> Store:
     except ValueError as error:
         raise _refused(url) from error
     if parts.scheme == "sqlite":
-        return _sqlite(url, reading=reading)
+        return _sqlite(url, reading=reading, origin=origin)
     if parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/"):
         from virtflow.store.postgres import PostgresStore
 
-        return PostgresStore(url, reading=reading)
+        return PostgresStore(url, reading=reading, origin=origin)
     raise _refused(url)
 
 
-def _sqlite(url: str, *, reading: bool) -> Store:
+def _sqlite(url: str, *, reading: bool, origin: str) -> Store:
     from virtflow.store.sqlite import SqliteStore
 
     path = url.removeprefix("sqlite:")
     if path in {"", "//"}:
-        return SqliteStore(None)
+        return SqliteStore(None, origin=origin)
     if not path.startswith("///") or path.strip("/") == "" or path.endswith("/") or "?" in path or "\0" in path:
         raise _refused(url)
-    return SqliteStore(Path(unquote(path[3:])), reading=reading)
+    return SqliteStore(Path(unquote(path[3:])), reading=reading, origin=origin)
 
 
 def _refused(url: str) -> InvalidSetting:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -43,6 +43,8 @@ _BEGIN_SNAPSHOT = (
 )
 _MIGRATION_LOCK = 0x76697274  # "virt"
 _STATEMENTS_CACHED = 256
+_CHANNEL = "virtflow"
+_ASK_LISTENER_S = 10.0
 
 
 class PostgresStore(Reads, Housekeeping):
@@ -53,11 +55,13 @@ class PostgresStore(Reads, Housekeeping):
         url: str,
         *,
         reading: bool = False,
+        origin: str = "",
         connections_max: int = CONNECTIONS_MAX,
         connect_s: float = 5.0,
         statement_s: float = 10.0,
     ) -> None:
         self._url = url
+        self.origin = origin
         self._is_reading = reading
         self._connections_max = connections_max
         self._connect_s = connect_s
@@ -100,7 +104,7 @@ class PostgresStore(Reads, Housekeeping):
             session = TransactionSession(connection, self._statements)
             interned = Interned(self._interned)
             try:
-                yield Writes(session, interned)
+                yield Writes(session, interned, self.origin)
                 session.close("it has ended")
                 if session.error:  # somebody has swallowed it
                     raise failure(session.error)
@@ -110,6 +114,26 @@ class PostgresStore(Reads, Housekeeping):
                 raise
             await _commit(connection)
             self._interned.keep(interned)
+
+    async def hear(self, tell: Callable[[], None]) -> None:
+        self._refuse_if_closed()
+        lost = asyncio.Event()
+        try:
+            # outside of the pool: it is in use for ever
+            connection = await asyncpg.connect(
+                self._url, timeout=self._connect_s, server_settings={"application_name": "virtflow news"}
+            )
+        except ANY_FAILURE as error:
+            raise failure(error) from error
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(_CHANNEL, lambda *_: tell())
+            tell()  # what came before we listened
+            await _while_alive(connection, lost)
+        except ANY_FAILURE as error:
+            raise failure(error) from error
+        finally:
+            connection.terminate()
 
     def _refuse_if_closed(self) -> None:
         if self._pool is None:
@@ -147,6 +171,16 @@ class PostgresStore(Reads, Housekeeping):
                 "plan_cache_mode": "force_custom_plan",
             },
         )
+
+
+async def _while_alive(connection: Any, lost: asyncio.Event) -> None:
+    """Until the connection is gone. A silent one is asked now and then: a cut cable says nothing."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ASK_LISTENER_S):
+                await lost.wait()
+            raise Unavailable("the database closed the connection that listens")
+        await connection.execute("SELECT 1", timeout=_ASK_LISTENER_S)
 
 
 async def _commit(connection: Any) -> None:

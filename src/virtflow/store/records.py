@@ -44,9 +44,10 @@ class ReadsOfAMoment(Reads):
 class Writes(HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites):
     """One transaction; `interned` is its own until it commits."""
 
-    def __init__(self, session: Session, interned: Interned) -> None:
+    def __init__(self, session: Session, interned: Interned, origin: str) -> None:
         self._session = session
         self._interned = interned
+        self._origin = origin
 
     async def take_fence(self) -> int:
         return int((await self._session.rows("take_fence"))[0][0])

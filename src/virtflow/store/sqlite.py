@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -50,7 +50,8 @@ class SqliteStore(Reads, Housekeeping):
     `reading`: beside the process that owns the file, without its lock, and without a single write.
     """
 
-    def __init__(self, path: Path | None, *, reading: bool = False) -> None:
+    def __init__(self, path: Path | None, *, reading: bool = False, origin: str = "") -> None:
+        self.origin = origin
         self._path = path
         self._is_reading = reading
         self._interned = Interned()
@@ -107,6 +108,10 @@ class SqliteStore(Reads, Housekeeping):
         self._refuse_if_broken()
         await self._near.rows("alive")
 
+    async def hear(self, tell: Callable[[], None]) -> None:
+        """There is nobody else who could write."""
+        await asyncio.Event().wait()
+
     # writing
 
     @contextlib.asynccontextmanager
@@ -117,7 +122,7 @@ class SqliteStore(Reads, Housekeeping):
             session = await self._begin()
             interned = Interned(self._interned)
             try:
-                yield Writes(session, interned)
+                yield Writes(session, interned, self.origin)
             except BaseException:
                 self._roll_back(session)
                 raise

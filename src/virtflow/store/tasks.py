@@ -43,6 +43,7 @@ def task_from_row(row: Row) -> Task:
         history=_steps(f"[{row[18]}]") if row[18] else derived_history(state, row[7], row[9]),
         host=row[19],
         address=row[20],
+        trace=row[21] or "",
     )
 
 
@@ -90,6 +91,12 @@ class TaskReads:
                 after = (tasks[-1].accepted_ms, tasks[-1].id)
                 yield tasks
 
+    async def waiting_tasks(self, ids: Sequence[bytes]) -> list[Task]:
+        if not ids:
+            return []
+        tasks = [task_from_row(row) for row in await self._far.rows("waiting_tasks", list(ids))]
+        return sorted(tasks, key=lambda task: (task.accepted_ms, task.id))
+
     async def scan_tasks(self) -> AsyncIterator[list[Task]]:
         after = b""
         async with self._snapshot() as reader:
@@ -122,6 +129,9 @@ class TaskWrites:
         if await self._session.each("add_task", [_columns(task) for task in tasks]):
             raise RetryTransaction("somebody else has just used one of these ids")
 
+    async def task_versions(self, ids: Sequence[bytes]) -> dict[bytes, int]:
+        return {row[0]: row[1] for row in await self._session.rows("task_versions", list(ids))} if ids else {}
+
     async def move_tasks(self, moves: Sequence[TaskMove]) -> frozenset[bytes]:
         if not moves:
             return frozenset()
@@ -153,6 +163,7 @@ def _columns(task: Task) -> Row:
         task.reason,
         None if task.explanation is None else json_text(task.explanation),
         _steps_text(history),
+        task.trace or None,
         key,
     )
 

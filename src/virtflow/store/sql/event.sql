@@ -2,19 +2,31 @@
 -- Whoever holds this row commits next: numbers are in commit order and without gaps.
 UPDATE counter SET value = value + $1 WHERE name = 'event' RETURNING value;
 
+-- number_events [postgresql] --
+-- The same, and who listens is told at the commit.
+WITH numbered AS (UPDATE counter SET value = value + $1 WHERE name = 'event' RETURNING value)
+SELECT value, pg_notify('virtflow', value::text) FROM numbered;
+
 -- add_events --
 -- One row carries many events of one commit, as a JSON array; their numbers follow from its place.
-INSERT INTO event (first_seq, at_ms, body, last_seq) VALUES ($1, $2, $3, $4);
+INSERT INTO event (first_seq, at_ms, body, origin, last_seq) VALUES ($1, $2, $3, $4, $5);
 
 -- add_events [postgresql] --
 -- The same for all rows of a commit.
-INSERT INTO event (first_seq, at_ms, body, last_seq)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[])
+INSERT INTO event (first_seq, at_ms, body, origin, last_seq)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::text[], $5::bigint[])
 RETURNING last_seq;
 
 -- events_after --
 -- Rows that hold events after a number.
 SELECT first_seq, last_seq, body FROM event WHERE last_seq > $1 ORDER BY last_seq LIMIT $2;
+
+-- events_of_others --
+-- Rows after a number and up to another that some other process wrote.
+SELECT first_seq, last_seq, body FROM event
+WHERE last_seq > $1 AND last_seq <= $2 AND (origin IS NULL OR origin <> $3)
+ORDER BY last_seq
+LIMIT $4;
 
 -- event_range --
 -- The oldest number kept, and the newest given.

@@ -25,6 +25,20 @@ FROM host JOIN room ON room.host_id = host.id
 WHERE host.id = ANY($1::bigint[]) AND host.deleted_ms IS NULL
 ORDER BY host.name;
 
+-- hosts_by_name --
+-- The living among these.
+SELECT {host_columns}
+FROM host JOIN room ON room.host_id = host.id
+WHERE host.name IN (SELECT value FROM carray($1)) AND host.deleted_ms IS NULL
+ORDER BY host.name;
+
+-- hosts_by_name [postgresql] --
+-- The living among these.
+SELECT {host_columns}
+FROM host JOIN room ON room.host_id = host.id
+WHERE host.name = ANY($1::text[]) AND host.deleted_ms IS NULL
+ORDER BY host.name;
+
 -- hosts_of_pool --
 -- The living hosts of one pool.
 SELECT {host_columns}

@@ -2,7 +2,8 @@
 -- What `tasks.task_from_row` reads, in its order.
 task.id, task.shape_id, task.state, task.when_unplaceable, task.priority, task.attempt, task.version,
     task.accepted_ms, task.next_try_ms, task.ended_ms, task.host_id, task.deadline_ms, task.instance_id,
-    task.vm_name, task.gang, task.code, task.reason, task.explanation, task.history, host.name, host.address;
+    task.vm_name, task.gang, task.code, task.reason, task.explanation, task.history, host.name, host.address,
+    task.trace;
 
 -- task_by_id --
 -- One task; its host's name and address also when that host is gone by now.
@@ -108,6 +109,38 @@ WHERE task.state < 2 AND (task.accepted_ms, task.id) > ($1, $2)
 ORDER BY task.accepted_ms, task.id
 LIMIT $3;
 
+-- waiting_tasks --
+-- Those of these that are not over, and their companions in an all-or-nothing request.
+SELECT {task_columns}
+FROM task LEFT JOIN host ON host.id = task.host_id
+WHERE
+    task.state < 2
+    AND (
+        task.id IN (SELECT value FROM carray($1))
+        OR task.gang IN (SELECT gang FROM task WHERE id IN (SELECT value FROM carray($1)) AND gang IS NOT NULL)
+    )
+ORDER BY task.accepted_ms, task.id;
+
+-- waiting_tasks [postgresql] --
+-- The same.
+SELECT {task_columns}
+FROM task LEFT JOIN host ON host.id = task.host_id
+WHERE task.state < 2 AND task.id = ANY($1::bytea[])
+UNION
+SELECT {task_columns}
+FROM task LEFT JOIN host ON host.id = task.host_id
+WHERE
+    task.state < 2
+    AND task.gang IN (SELECT gang FROM task WHERE id = ANY($1::bytea[]) AND gang IS NOT NULL);
+
+-- task_versions --
+-- The versions of these tasks.
+SELECT id, version FROM task WHERE id IN (SELECT value FROM carray($1));
+
+-- task_versions [postgresql] --
+-- The versions of these tasks.
+SELECT id, version FROM task WHERE id = ANY($1::bytea[]);
+
 -- taken_task_ids --
 -- Which of these ids tasks bear.
 SELECT id FROM task WHERE id IN (SELECT value FROM carray($1));
@@ -120,16 +153,16 @@ SELECT id FROM task WHERE id = ANY($1::bytea[]);
 -- A new task; one placed at once is written as completed.
 INSERT INTO task (
     shape_id, state, when_unplaceable, priority, attempt, version, accepted_ms, next_try_ms, ended_ms, host_id,
-    deadline_ms, instance_id, vm_name, gang, code, reason, explanation, history, id
+    deadline_ms, instance_id, vm_name, gang, code, reason, explanation, history, trace, id
 )
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 ON CONFLICT DO NOTHING;
 
 -- add_task [postgresql] --
 -- New tasks; those placed at once are written as completed. Four times as fast as INSERT, and the first clash ends it.
 COPY task (
     shape_id, state, when_unplaceable, priority, attempt, version, accepted_ms, next_try_ms, ended_ms, host_id,
-    deadline_ms, instance_id, vm_name, gang, code, reason, explanation, history, id
+    deadline_ms, instance_id, vm_name, gang, code, reason, explanation, history, trace, id
 ) FROM STDIN;
 
 -- move_task --
