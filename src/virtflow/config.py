@@ -105,6 +105,11 @@ class Config:
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_shared(self) -> bool:
+        """Other processes may use the database at the same time."""
+        return self.database_url.reveal().startswith("postgres")
+
+    @property
     def sqlite_path(self) -> Path | None:
         """The database file, or None when the database is a server or lives in memory."""
         file = self.database_url.reveal().removeprefix(f"{IN_MEMORY}/")

@@ -8,7 +8,9 @@ import importlib
 import json
 import logging
 import os
+import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -23,6 +25,7 @@ from virtflow.control.answers import Answers
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer
 from virtflow.control.event_feed import EventFeed
+from virtflow.control.follow import Follower
 from virtflow.control.fsck import Report
 from virtflow.control.fsck import fsck as check_everything
 from virtflow.control.health import Health
@@ -31,6 +34,7 @@ from virtflow.control.house import House
 from virtflow.control.housekeeping import Housekeeping
 from virtflow.control.ids import Ids
 from virtflow.control.inventories import Inventories
+from virtflow.control.lead import Office
 from virtflow.control.metrics import Metrics
 from virtflow.control.mirror import Mirror
 from virtflow.control.placements import Placements
@@ -40,6 +44,8 @@ from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
 from virtflow.control.vms import Vms
 from virtflow.control.waiting import WaitingRoom
+from virtflow.election import Election, Term
+from virtflow.election.alone import Alone
 from virtflow.engine import strategies
 from virtflow.engine.decide import warm_up
 from virtflow.engine.fleet import Fleet
@@ -55,13 +61,19 @@ log = structlog.get_logger("virtflow")
 
 T = TypeVar("T")
 App = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
+Loop = Callable[[], Coroutine[Any, Any, None]]
 
 #: on loopback only these names are answered to, so that no web page reaches us through a name of its own
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 EXIT_CONFIGURATION = 78
-#: a loop that fails starts again after so long
-LOOP_RESTART_S = 1.0
+#: a loop that fails starts again after so long, and after twice that when it fails again
+LOOP_RESTART_S, LOOP_RESTART_S_MAX = 0.5, 30.0
+#: a loop that has run for so long is well again
+LOOP_WELL_S = 60.0
+#: so long a start waits to see whether it leads; then it follows
+LEAD_AT_START_S_MAX = 1.0
+SCHEDULER, RELAY = "scheduler", "relay"
 #: the GIL changes hands this often, so that the commit's thread is not kept waiting by the loop
 SWITCH_INTERVAL_S = 0.0005
 #: a batch makes tens of thousands of records that live for one commit; with the defaults a fifth of the time went here
@@ -79,45 +91,71 @@ class Service:
     store: Store
     house: House
     scheduler: Scheduler
+    follower: Follower
     inventories: Inventories
     housekeeping: Housekeeping
     feed: EventFeed
+    election: Election
     loops: dict[str, str]
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[House]:
-        """Opens the store, becomes the leader, runs the loops; on the way out writes what was handed in and closes."""
+        """Opens the store and does what its roles are; on the way out writes what was handed in, and closes."""
         await self.store.open()
         try:
-            await self.scheduler.start()
+            await self.follower.load()
             async with contextlib.AsyncExitStack() as stack:
-                scheduling = asyncio.create_task(self.scheduler.run())
-                stack.push_async_callback(_end, scheduling)
+                # left in the opposite order: what was handed in is written while we still hold our offices
+                self._start(stack, "scheduling", self.scheduler.run)
+                if self.store.origin:
+                    self._start(stack, "follower", self.follower.run)
+                if SCHEDULER in self.config.role:
+                    self._start(stack, SCHEDULER, Office(self.election, self._lead).run)
+                    await self._see_who_leads()
                 stack.push_async_callback(self.scheduler.stop)
-                for name, loop in self._background():
-                    stack.push_async_callback(_end, asyncio.create_task(self._keep_running(name, loop)))
                 stack.callback(self.feed.close)
                 yield self.house
         finally:
+            await self.election.close()
             await self.store.close()
 
-    def _background(self) -> Sequence[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        return [("inventories", self.inventories.run), ("housekeeping", self.housekeeping.run)]
+    def _start(self, stack: contextlib.AsyncExitStack, name: str, loop: Loop) -> None:
+        stack.push_async_callback(_end, asyncio.create_task(self._keep_running(name, loop)))
 
-    async def _keep_running(self, name: str, loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A loop that fails starts again; while it is down, health says so."""
+    async def _see_who_leads(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAD_AT_START_S_MAX if self.store.origin else None):
+                await self.scheduler.leading.wait()
+
+    async def _lead(self, term: Term) -> None:
+        """The work of the scheduler's office: deciding, and what one process should do for all."""
+        async with contextlib.AsyncExitStack() as stack:
+            leading = asyncio.create_task(self.scheduler.lead(term))
+            stack.push_async_callback(_end, leading)
+            began = asyncio.create_task(self.scheduler.leading.wait())
+            stack.push_async_callback(_end, began)
+            await asyncio.wait({leading, began}, return_when=asyncio.FIRST_COMPLETED)
+            self._start(stack, "inventories", self.inventories.run)
+            self._start(stack, "housekeeping", self.housekeeping.run)
+            await leading
+
+    async def _keep_running(self, name: str, loop: Loop) -> None:
+        """A loop that fails starts again, after growing waits; while it is down, health says so."""
+        failures = 0
         while True:
+            began_s = time.monotonic()
             try:
                 self.loops[name] = "ok"
                 await loop()
                 return
             except Exception as error:
+                failures = 1 if time.monotonic() - began_s > LOOP_WELL_S else failures + 1
                 self.loops[name] = f"restarting after {type(error).__name__}: {error}"
                 log.exception("loop.failed", loop=name)
-                await asyncio.sleep(LOOP_RESTART_S)
+                await asyncio.sleep(min(LOOP_RESTART_S_MAX, LOOP_RESTART_S * 2 ** min(failures, 10)))
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _end(task: asyncio.Task[Any]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -133,29 +171,32 @@ def build(
 ) -> Service:
     """One process's worth of virtflow. Tests hand in their own store, inventories and clock."""
     clock = clock or SystemClock()
-    store = store or open_store(config.database_url.reveal())
+    store = store or _store(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
     mirror = Mirror(
         Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None)
-    )
-    scheduler = Scheduler(
-        store=store,
-        mirror=mirror,
-        waiting=waiting,
-        committer=Committer(store=store, clock=clock),
-        clock=clock,
-        observer=metrics,
-        tell=feed.tell,
-        tick_s=config.tick_s,
-        retries_max=config.retries_max,
-        retry_wait_s=config.retry_wait_s,
-        accept_queue_max=config.accept_queue_max,
     )
 
     def knock() -> None:
         scheduler.knock()
         feed.tell()
 
+    follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=feed.tell, opened=knock)
+    scheduler = Scheduler(
+        store=store,
+        mirror=mirror,
+        waiting=waiting,
+        follower=follower,
+        committer=Committer(store=store, clock=clock),
+        clock=clock,
+        observer=metrics,
+        tell=feed.tell,
+        call=_call_nobody,
+        tick_s=config.tick_s,
+        retries_max=config.retries_max,
+        retry_wait_s=config.retry_wait_s,
+        accept_queue_max=config.accept_queue_max,
+    )
     hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock)
     pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock, default_strategy=config.strategy)
     watch = Inventories(
@@ -192,13 +233,29 @@ def build(
         store=store,
         house=house,
         scheduler=scheduler,
+        follower=follower,
         inventories=watch,
+        election=Alone(SCHEDULER),
         housekeeping=Housekeeping(
             store=store, clock=clock, idempotency_keep_s=config.idempotency_keep_s, events_keep=config.events_keep
         ),
         feed=feed,
         loops=loops,
     )
+
+
+def _call_nobody(_ids: Sequence[bytes]) -> None:
+    """The log tells the leader of new tasks."""
+
+
+def _store(config: Config) -> Store:
+    url = config.database_url.reveal()
+    return open_store(url, origin=_process_name() if config.is_shared else "")
+
+
+def _process_name() -> str:
+    """Unlike that of any other process, and of an earlier one with our number."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
 def _inventories(config: Config) -> Sequence[Inventory]:
@@ -282,7 +339,7 @@ async def _serve_until_told(
     from virtflow.api.server import run_server
     from virtflow.api.settings import ApiSettings
 
-    service = build(config, store=wrap_store(open_store(config.database_url.reveal())))
+    service = build(config, store=wrap_store(_store(config)))
     async with service.running() as house:
         # what is here now stays: the collector need not look at it, nor look as often as it would in a small script
         gc.collect()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.control.conftest import config, host, order, wish
-from tests.control.test_schedule import create, register
+from tests.control.test_schedule import create, register, until_placed
 
 from virtflow.control.fsck import fsck
 from virtflow.control.orders import VmOrder
 from virtflow.main import Service, build
-from virtflow.model.errors import Conflict, Fenced, OutcomeUnknown, Unavailable
+from virtflow.model.errors import Conflict, OutcomeUnknown, Unavailable
 from virtflow.model.task import TaskState, WhenUnplaceable
-from virtflow.store.contract import RoomChange, Store, Transaction
+from virtflow.store.contract import EventFilter, RoomChange, Store, Transaction
 from virtflow.store.open import open_store
 from virtflow.testing.failpoints import FailingStore, Failpoints
 
@@ -48,14 +48,17 @@ async def test_a_gang_is_held_back_whole_when_one_of_its_hosts_refuses(service: 
     assert (await service.house.hosts.get("bm-2")).used.get("cpu", 0) == 0
 
 
-async def test_a_stale_leader_writes_nothing(service: Service) -> None:
+async def test_a_stale_leader_writes_nothing_and_what_it_took_in_is_written_under_the_next_fence(
+    service: Service,
+) -> None:
     await register(service, host("bm-1"))
     async with service.store.transaction() as tx:
-        await tx.take_fence()
-    with pytest.raises(Fenced):
-        await create(service, order("late"))
-    assert await service.store.instance_by_name("late") is None
-    assert not (await service.house.health.check()).ok
+        stolen = await tx.take_fence()
+    await create(service, order("late"))
+    await until_placed(service, "late")
+    events = await service.store.events(EventFilter(types=("task.",)), after=0, limit=10)
+    assert min(event.fence for event in events if event.fence) > stolen
+    assert (await service.house.health.check()).ok
 
 
 async def test_a_task_cancelled_between_decision_and_commit_takes_no_room(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import json
 from collections import Counter
@@ -50,6 +51,8 @@ class Round:
     #: with a code that overrides the explanation's, where there is one
     failed: list[tuple[Waiting, str, Explanation]] = dataclasses.field(default_factory=list)
     cursors: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: written by a process that does not lead: nothing is decided, all of it is `queued`
+    is_acceptance: bool = False
 
     def touched(self) -> set[bytes]:
         """The recorded tasks that this round moves."""
@@ -174,7 +177,8 @@ class Committer:
 
     async def _write(self, decided: Round, mirror: Mirror) -> None:
         async with self._store.transaction() as tx:
-            await tx.check_fence(self.fence)
+            if not decided.is_acceptance:
+                await tx.check_fence(self.fence)
             await self._move_old(tx, decided)
             refused = await tx.take_room(_room_changes(decided.placed))
             if refused:
@@ -236,7 +240,8 @@ class Committer:
                 instances[task.id] = _placed_instance(task, shape_id, placement, decided.now_ms, address, self.fence)
         for task, next_try_ms in decided.queued:
             row = _open_task(task, shape_ids[task.shape])
-            tasks.append(msgspec.structs.replace(row, attempt=1, next_try_ms=next_try_ms))
+            attempt = 0 if decided.is_acceptance else 1
+            tasks.append(msgspec.structs.replace(row, attempt=attempt, next_try_ms=next_try_ms))
             instances[task.id] = _waiting_instance(task, row.shape_id)
         for task, code, why in decided.failed:
             if not task.recorded:
@@ -289,7 +294,8 @@ class Committer:
         """The rows are true: the tasks in memory say so too."""
         outcome.over += [task.id for task, _ in decided.placed] + [task.id for task, _, _ in decided.failed]
         for task, next_try_ms in decided.queued:
-            task.recorded, task.attempt, task.version, task.next_try_ms = True, 1, 1, next_try_ms
+            task.recorded, task.attempt, task.version = True, 0 if decided.is_acceptance else 1, 1
+            task.next_try_ms = next_try_ms
             outcome.queued.append(task)
         for task, next_try_ms in decided.retried:
             task.attempt, task.version, task.next_try_ms = task.attempt + 1, task.version + 1, next_try_ms
@@ -486,8 +492,9 @@ def _with_ids(decided: Round, ids: frozenset[bytes]) -> list[Submission]:
 def _apart(decided: Round) -> list[Round]:
     """One round for each request, and one for the tasks that were recorded before."""
     owner = {task.id: number for number, s in enumerate(decided.submissions) for task in s.tasks}
-    parts = [Round(submissions=[s], now_ms=decided.now_ms, opening=decided.opening) for s in decided.submissions]
-    rest = Round(submissions=[], now_ms=decided.now_ms, opening=decided.opening, cursors=decided.cursors)
+    like = functools.partial(Round, now_ms=decided.now_ms, opening=decided.opening, is_acceptance=decided.is_acceptance)
+    parts = [like(submissions=[submission]) for submission in decided.submissions]
+    rest = like(submissions=[], cursors=decided.cursors)
     everyone = [*parts, rest]
     for pair in decided.placed:
         everyone[owner.get(pair[0].id, -1)].placed.append(pair)

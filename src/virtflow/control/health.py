@@ -8,6 +8,9 @@ from virtflow.model.errors import VirtflowError
 from virtflow.model.views import HealthReport
 from virtflow.store.contract import Store
 
+_READY = ("ok", "following")
+_WELL = (*_READY, "starting")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
@@ -20,13 +23,14 @@ class Health:
     async def check(self) -> HealthReport:
         """Red when a part of this process does not work and does not mend itself."""
         parts = {"scheduler": self.scheduler.state, "database": await self._database(), **self.loops}
-        return HealthReport(ok=all(state in ("ok", "starting") for state in parts.values()), parts=parts)
+        return HealthReport(ok=all(state in _WELL for state in parts.values()), parts=parts)
 
     async def ready(self) -> HealthReport:
         """Green when it accepts and places: the database answers, the fleet is loaded, every inventory was asked."""
-        asked = "ok" if self.inventories.asked_all else "not asked yet"
+        # who does not lead asks no inventory
+        asked = "ok" if self.inventories.asked_all or not self.scheduler.is_leading else "not asked yet"
         parts = {"scheduler": self.scheduler.state, "database": await self._database(), "inventories": asked}
-        return HealthReport(ok=all(state == "ok" for state in parts.values()), parts=parts)
+        return HealthReport(ok=all(state in _READY for state in parts.values()), parts=parts)
 
     async def _database(self) -> str:
         try:

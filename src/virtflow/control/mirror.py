@@ -1,6 +1,6 @@
 """The fleet in memory: what the database says, plus the room of placements on their way into it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -8,28 +8,38 @@ from virtflow.engine.fleet import Fleet
 from virtflow.model.host import Host
 from virtflow.model.pool import Pool
 from virtflow.model.shape import Shape
-from virtflow.store.contract import Store
+from virtflow.store.contract import Moment, Store
 
 
 class Mirror:
-    """Kept by this process's own commits. `opening` counts changes that may let something fit that did not before."""
+    """Kept by this process's own commits, and by a follower of those of others.
+
+    `opening` counts changes that may let something fit that did not before.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.opening = 0
+        #: what others wrote up to here is in it
+        self.position = 0
         self._addresses: dict[int, str] = {}
+        #: hosts read later than `position`: what the log says of them up to there is in them already
+        self._read_at: dict[str, int] = {}
         self._pool_names: frozenset[str] | None = None
 
     async def load(self, store: Store) -> None:
-        """Everything anew. No placement may be on its way meanwhile."""
+        """Everything anew, as one moment has it. No placement of ours may be on its way meanwhile."""
         fleet = self.fleet.emptied()
         addresses: dict[int, str] = {}
-        for pool in await store.pools():
-            fleet.put_pool(pool)
-        async for hosts in store.all_hosts():
-            fleet.put_hosts(hosts)
-            addresses.update((host.id, host.spec.address) for host in hosts)
-        self.fleet, self._addresses = fleet, addresses
+        async with store.moment() as moment:
+            _, position = await moment.event_range()
+            for pool in await moment.pools():
+                fleet.put_pool(pool)
+            async for hosts in moment.all_hosts():
+                fleet.put_hosts(hosts)
+                addresses.update((host.id, host.spec.address) for host in hosts)
+        self.fleet, self._addresses, self.position = fleet, addresses, position
+        self._read_at = {}
         self._opened()
 
     @property
@@ -42,6 +52,8 @@ class Mirror:
     def address(self, host_id: int) -> str:
         return self._addresses.get(host_id, "")
 
+    # ── what this process wrote ───────────────────────────────────────────────────────────────────
+
     def put_hosts(self, hosts: Iterable[Host]) -> None:
         """New or changed hosts. What is taken from a known one is known better here than in the row."""
         fresh = [self._with_known_room(host) for host in hosts]
@@ -51,7 +63,9 @@ class Mirror:
 
     def _with_known_room(self, host: Host) -> Host:
         room = self.fleet.room(host.name)
-        return host if room is None else msgspec.structs.replace(host, used=room[0], instances=room[1])
+        if room is None or self.fleet.host(host.name).id != host.id:  # of an earlier host of that name
+            return host
+        return msgspec.structs.replace(host, used=room[0], instances=room[1])
 
     def remove_host(self, host: Host) -> None:
         self.fleet.remove_host(host.name)
@@ -70,11 +84,37 @@ class Mirror:
         self.fleet.give(host_id, shape)
         self.opening += 1
 
-    def set_rooms(self, hosts: Iterable[Host]) -> None:
-        """What the database says after it refused us. No placement may be on its way meanwhile."""
-        for host in hosts:
-            self.fleet.set_room(host.name, dict(host.used), host.instances)
-        self._opened()
+    # ── what others wrote ─────────────────────────────────────────────────────────────────────────
+
+    async def reread(self, moment: Moment, *, hosts: set[str], pools: set[str]) -> None:
+        """Hosts and pools that others said something about, as they are now."""
+        _, position = await moment.event_range()
+        for name in sorted(pools):
+            pool = await moment.pool(name)
+            if pool is None:
+                self.fleet.remove_pool(name)
+            else:
+                self.fleet.put_pool(pool)
+        found = await moment.hosts_by_name(sorted(hosts))
+        self._read_at.update((host.name, position) for host in found if host.name not in self.fleet)
+        for name in hosts - {host.name for host in found}:
+            self.fleet.remove_host(name)
+        self.put_hosts(found)
+
+    def change_room(self, name: str, taken: Mapping[str, int], instances: int) -> None:
+        """By others' placements and deletions."""
+        self.fleet.change_room(name, taken, instances)
+        if instances < 0:
+            self.opening += 1
+
+    def knows_already(self, name: str, seq: int) -> bool:
+        """Is this event in what was read of the host?"""
+        return seq <= self._read_at.get(name, 0)
+
+    def followed(self, position: int) -> None:
+        self.position = position
+        if self._read_at:
+            self._read_at = {name: at for name, at in self._read_at.items() if at > position}
 
     def _opened(self) -> None:
         self.opening += 1

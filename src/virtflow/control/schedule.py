@@ -2,29 +2,35 @@
 
 Requests that arrive together are decided together and share one commit. While one round is being written, the next
 gathers and is decided; what a round took is in the mirror at once and comes out again if its commit fails.
+
+A process that does not lead runs the same loop, and its rounds only accept: they write down what arrived, for the
+leader to find.
 """
 
 import asyncio
-import collections
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from itertools import islice
+from typing import Any, Protocol
 
 import structlog
 
 from virtflow.control.commit import Committer, Outcome, Round
+from virtflow.control.follow import Follower
+from virtflow.control.inbox import Inbox
 from virtflow.control.mirror import Mirror
 from virtflow.control.submission import Submission
 from virtflow.control.waiting import Waiting, WaitingRoom
+from virtflow.election import Term
 from virtflow.engine.decide import decide
 from virtflow.engine.explain import explain
 from virtflow.model.clock import Clock
-from virtflow.model.errors import Busy, Fenced, Unavailable, VirtflowError
+from virtflow.model.errors import Fenced, Unavailable, VirtflowError
 from virtflow.model.explanation import Explanation
 from virtflow.model.limits import BATCH_LIMIT
-from virtflow.model.plan import Placement, Request
+from virtflow.model.plan import Placement, Plan, Request
 from virtflow.model.shape import Shape
-from virtflow.model.task import WhenUnplaceable
+from virtflow.model.task import Task, WhenUnplaceable
 from virtflow.store.contract import Store
 
 log = structlog.get_logger(__name__)
@@ -37,7 +43,15 @@ DECISIONS_AT_ONCE = 2_000
 RESTART_WAIT_S_MAX = 0.5
 #: a task whose move could not be written is tried again after this
 AGAIN_AFTER_MS = 1_000
+#: who waits is put off so often before he is told that it does not work now
+PATIENCE = 3
 STOP_WAIT_S_MAX = 8.0
+POISONED = Explanation(
+    code="poisoned",
+    kind="request",
+    text="this request makes the scheduler fail, which is a defect of virtflow; it was set aside so that others go on",
+    hosts_considered=0,
+)
 
 
 class Observer(Protocol):
@@ -48,8 +62,18 @@ class Observer(Protocol):
     def observe_placed(self, waited_s: Iterable[float]) -> None: ...
 
 
+class _Watch:
+    """Somebody waits until these tasks were looked at."""
+
+    __slots__ = ("done", "ids")
+
+    def __init__(self, ids: set[bytes]) -> None:
+        self.ids = ids
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
 class Scheduler:
-    """The leader's loop. One per process; the fence in the database judges between processes."""
+    """One per process; the fence in the database judges between processes."""
 
     def __init__(
         self,
@@ -57,29 +81,40 @@ class Scheduler:
         store: Store,
         mirror: Mirror,
         waiting: WaitingRoom,
+        follower: Follower,
         committer: Committer,
         clock: Clock,
         observer: Observer,
         tell: Callable[[], None],
+        call: Callable[[Sequence[bytes]], None],
         tick_s: float,
         retries_max: int,
         retry_wait_s: float,
         accept_queue_max: int,
     ) -> None:
+        """`tell`: events were committed. `call`: these tasks wait for whoever leads."""
         self._store = store
         self._mirror = mirror
         self._waiting = waiting
+        self._follower = follower
         self._committer = committer
         self._clock = clock
         self._observer = observer
         self._tell = tell
+        self._call = call
         self._tick_s = tick_s
         self._retries_max = retries_max
         self._retry_wait_s = retry_wait_s
-        self._accept_queue_max = accept_queue_max
-        self._inbox: collections.deque[Submission] = collections.deque()
-        self._inbox_items = 0
-        self._knocked = asyncio.Event()
+        self._inbox = Inbox(limit=accept_queue_max)
+        #: set while this process leads
+        self._term: Term | None = None
+        self.leading = asyncio.Event()
+        self._deposed = asyncio.Event()
+        #: recorded tasks that nobody has tried to place yet
+        self._fresh: dict[bytes, Waiting] = {}
+        self._watches: list[_Watch] = []
+        #: some request makes the engine fail: until it is found, each is decided by itself
+        self._is_careful = False
         self._slots = asyncio.Semaphore(ROUNDS_IN_FLIGHT_MAX)
         self._rounds: set[asyncio.Task[None]] = set()
         #: being decided or written; not to be chosen by the next round
@@ -96,17 +131,30 @@ class Scheduler:
 
     def knock(self) -> None:
         """Something changed that may let a task through. Cheap, never blocks, may be called too often."""
-        self._knocked.set()
+        self._inbox.knocked.set()
+
+    @property
+    def is_leading(self) -> bool:
+        return self._term is not None and self._term.is_valid()
 
     def hand_in(self, submission: Submission) -> None:
-        """New tasks, to be accepted, decided and written down together."""
-        if self._stopping or self.state.startswith("fenced"):
-            raise Unavailable("this process does not schedule now", remedy="send it again in a moment")
-        if self._inbox_items + len(submission.tasks) > self._accept_queue_max:
-            raise Busy(f"{self._inbox_items} requests wait to be written down already")
-        self._inbox.append(submission)
-        self._inbox_items += len(submission.tasks)
-        self._knocked.set()
+        """New tasks, to be accepted together; and where this process leads, decided in the same commit."""
+        if self._stopping:
+            raise Unavailable("this process is stopping", remedy="send it again in a moment")
+        self._inbox.put(submission)
+
+    async def look_at(self, ids: Sequence[bytes]) -> None:
+        """Tasks that another process accepted. Returns when each has its host or is known to wait."""
+        if not self.is_leading:
+            raise Unavailable("this process does not lead", remedy="tell the one that does")
+        unknown = [key for key in ids if key not in self._waiting]
+        await self._take_up(await self._store.waiting_tasks(unknown))
+        watch = _Watch({key for key in ids if key in self._waiting})
+        if self._has_looked_at(watch):
+            return
+        self._watches.append(watch)
+        self.knock()
+        await watch.done
 
     @contextlib.asynccontextmanager
     async def hold_still(self) -> AsyncIterator[None]:
@@ -121,24 +169,59 @@ class Scheduler:
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
-    async def start(self) -> None:
-        """Become the leader and load what it needs. Returns when the first round could be decided."""
-        await self._committer.take_fence()
-        await self._mirror.load(self._store)
-        await self._load_open_tasks()
-        self._cursors = await self._committer.load_cursors()
+    async def lead(self, term: Term) -> None:
+        """Decides until the term ends, or until a newer leader is met in the database."""
+        self._deposed.clear()
+        async with self.hold_still():
+            fence = await self._committer.take_fence()
+            await self._know_everything()
+            self._term = term
         self.state = "ok"
+        self.leading.set()
+        log.info("leader.began", fence=fence, term=term.number, waiting=len(self._waiting))
+        self.knock()
+        try:
+            await _first_of(term.ended(), self._deposed.wait())
+        finally:
+            self._term = None
+            self.leading.clear()
+            self._stand_back()
+
+    async def _know_everything(self) -> None:
+        """After the fence: whoever led before can commit nothing more."""
+        await (self._follower.catch_up() if self._follower.is_warm and not self._must_reload else self._follower.load())
+        self._must_reload = False
+        self._waiting.clear()
+        self._fresh.clear()
+        async for tasks in self._store.open_tasks():
+            await self._take_up(tasks)
+        self._cursors = await self._committer.load_cursors()
+
+    def _stand_back(self) -> None:
+        self.state = "following"
+        self._fresh.clear()
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            if not watch.done.done():
+                watch.done.set_exception(Unavailable("this process leads no more", remedy="tell the one that does"))
+        self.knock()
+
+    async def _take_up(self, tasks: Sequence[Task]) -> None:
+        """Recorded tasks become known here; those never tried are tried in the next round."""
+        shapes = await self._store.shapes(sorted({task.shape_id for task in tasks}))
+        for task in tasks:
+            if task.id in self._waiting:
+                continue
+            waiting = Waiting.from_task(task, shapes[task.shape_id], name=task.given_name)
+            self._waiting.add(waiting)
+            if task.attempt == 0:
+                self._fresh[task.id] = waiting
 
     async def run(self) -> None:
         """Until stopped. A failure restarts the loop with growing waits and shows in health."""
-        while not self._stopping:
+        while not self._stopping or self._inbox:
             try:
                 await self._run_rounds()
-                return
-            except Fenced:
-                self.state = "fenced: another process became the leader of this database"
-                log.warning("scheduler.fenced")
-                self._refuse_inbox(Fenced("another process schedules now", remedy="send it again in a moment"))
                 return
             except Exception as error:
                 self._failures += 1
@@ -146,18 +229,19 @@ class Scheduler:
                 if self._failures == 1:  # one line for each change of state, not for each try
                     log.exception("scheduler.failed")
                 self._must_reload = True
-                self._refuse_inbox(_away(error))
+                if isinstance(error, VirtflowError) or self._failures >= PATIENCE:
+                    self._inbox.refuse(_away(error))
                 await asyncio.sleep(min(RESTART_WAIT_S_MAX, 0.05 * 2 ** min(self._failures, 10)))
 
     async def stop(self) -> None:
         """Takes nothing new, writes what was handed in, ends."""
         self._stopping = True
-        self._knocked.set()
+        self.knock()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_WAIT_S_MAX):
                 while self._rounds or self._inbox:
                     await (asyncio.wait(self._rounds) if self._rounds else asyncio.sleep(0.01))
-        self._refuse_inbox(Unavailable("the service stopped", remedy="send it again in a moment"))
+        self._inbox.refuse(Unavailable("the service stopped", remedy="send it again in a moment"))
 
     async def _run_rounds(self) -> None:
         while True:
@@ -169,44 +253,46 @@ class Scheduler:
             self._failures = 0
             await self._slots.acquire()
             try:
-                decided = await self._next_round()
+                decided = await self._next_round() if self.is_leading else self._next_acceptance()
             except BaseException:
                 self._slots.release()
                 raise
             if decided is None:
                 self._slots.release()
                 continue
-            self.state = "ok"
+            self.state = "following" if decided.is_acceptance else "ok"
             writing = asyncio.create_task(self._write(decided))
             self._rounds.add(writing)
             writing.add_done_callback(self._rounds.discard)
 
     async def _wait_for_work(self) -> None:
-        if self._inbox:
+        if self._inbox or (self._fresh and self.is_leading):
             await asyncio.sleep(0)
             return
         if self._stopping:
             return
-        alarm_ms = self._waiting.next_alarm_ms()
+        alarm_ms = self._waiting.next_alarm_ms() if self.is_leading else None
         wait_s = self._tick_s
         if alarm_ms is not None:
             wait_s = min(wait_s, max(0.0, (alarm_ms - self._clock.now_ms()) / 1000))
         try:
             async with asyncio.timeout(wait_s):
-                await self._knocked.wait()
+                await self._inbox.knocked.wait()
         except TimeoutError:
             pass  # the clock knocked
-        self._knocked.clear()
+        self._inbox.knocked.clear()
 
     # ── one round ─────────────────────────────────────────────────────────────────────────────────
 
     async def _next_round(self) -> Round | None:
         now_ms = self._clock.now_ms()
-        submissions = self._take_submissions()
+        submissions = self._inbox.take()
+        fresh = self._take_fresh()
         ringing = [task for task in self._waiting.ringing(now_ms) if task.id not in self._busy]
-        due = {task.id for task in ringing}
+        due = {task.id for task in ringing} | fresh.keys()
         old = {task.id: task for task in self._waiting.hopeful(self._mirror.opening) if task.id not in self._busy}
         old.update((task.id, task) for task in ringing)
+        old.update(fresh)
         if not submissions and not old:
             return None
         decided = Round(submissions=submissions, now_ms=now_ms, opening=self._mirror.opening)
@@ -214,22 +300,41 @@ class Scheduler:
             await self._decide(decided, [*old.values(), *(task for s in submissions for task in s.tasks)], due)
         except BaseException:
             self._undo(decided.placed)
-            self._fail(submissions, Unavailable("the scheduler stopped on the way", remedy="send it again"))
+            self._inbox.put_back(submissions)
             raise
         if not submissions and not decided.placed and not decided.retried and not decided.failed:
+            self._answer_watches()
             return None
         self._busy.update(decided.touched())
         return decided
 
-    def _take_submissions(self) -> list[Submission]:
-        taken: list[Submission] = []
-        items = 0
-        while self._inbox and (not taken or items + len(self._inbox[0].tasks) <= BATCH_LIMIT):
-            submission = self._inbox.popleft()
-            taken.append(submission)
-            items += len(submission.tasks)
-        self._inbox_items -= items
-        return taken
+    def _next_acceptance(self) -> Round | None:
+        """Somebody else leads: what came in is written down for him."""
+        submissions = self._inbox.take()
+        if not submissions:
+            return None
+        waiting = [(task, 0) for submission in submissions for task in submission.tasks]
+        return Round(
+            submissions=submissions,
+            now_ms=self._clock.now_ms(),
+            opening=self._mirror.opening,
+            queued=waiting,
+            is_acceptance=True,
+        )
+
+    def _take_fresh(self) -> dict[bytes, Waiting]:
+        """A round's worth, never a part of a gang: who shares its fate came in the same step."""
+        taken: dict[bytes, Waiting] = {}
+        gangs: set[bytes] = set()
+        for key, task in islice(self._fresh.items(), BATCH_LIMIT):
+            taken[key] = task
+            if task.gang is not None:
+                gangs.add(task.gang)
+        if gangs:
+            taken.update((key, task) for key, task in self._fresh.items() if task.gang in gangs)
+        for key in taken:
+            del self._fresh[key]
+        return {key: task for key, task in taken.items() if key in self._waiting and key not in self._busy}
 
     async def _decide(self, decided: Round, tasks: list[Waiting], due: set[bytes]) -> None:
         """Places what fits; for the rest decides between waiting, another try and the end."""
@@ -237,9 +342,10 @@ class Scheduler:
             tasks.sort(key=lambda task: task.order)
             tasks = _gangs_together(tasks)
         reasons: dict[Shape, Explanation] = {}
-        for chunk in _chunks(tasks, DECISIONS_AT_ONCE):
-            requests = [Request(task.id, task.shape, task.gang) for task in chunk]
-            plan = decide(self._mirror.fleet, requests, cursors=self._cursors)
+        for chunk in _chunks(tasks, 1 if self._is_careful else DECISIONS_AT_ONCE):
+            plan = self._plan(decided, chunk)
+            if plan is None:
+                continue
             if plan.cursors:
                 self._cursors.update(plan.cursors)
                 decided.cursors.update(plan.cursors)
@@ -250,6 +356,23 @@ class Scheduler:
                     self._refuse(decided, task, due=due, reasons=reasons)
             if len(tasks) > DECISIONS_AT_ONCE:
                 await asyncio.sleep(0)
+
+    def _plan(self, decided: Round, tasks: Sequence[Waiting]) -> Plan | None:
+        """None: the engine fails over this very request, which ends here so that the others need not."""
+        try:
+            return decide(
+                self._mirror.fleet,
+                [Request(task.id, task.shape, task.gang) for task in tasks],
+                cursors=self._cursors,
+            )
+        except Exception:
+            self._must_reload = True  # what it took before it failed, nobody knows
+            if not self._is_careful:
+                self._is_careful = True
+                raise
+            log.exception("task.poisoned", tasks=len(tasks), first=tasks[0].id.hex())
+            decided.failed += [(task, "poisoned", POISONED) for task in tasks]
+            return None
 
     def _refuse(self, decided: Round, task: Waiting, *, due: set[bytes], reasons: dict[Shape, Explanation]) -> None:
         now_ms = decided.now_ms
@@ -281,11 +404,13 @@ class Scheduler:
         try:
             outcome = await self._committer.commit(decided, self._mirror)
             self._settle(decided, outcome)
-        except Fenced as error:
-            self.state = "fenced: another process became the leader of this database"
+        except Fenced:
+            # a newer leader decides; what was handed in here is accepted for him
             self._undo(decided.placed)
-            self._fail(decided.submissions, error)
-            self._refuse_inbox(error)
+            self._inbox.put_back(decided.submissions)
+            if not self._deposed.is_set():
+                log.warning("leader.fenced")
+            self._deposed.set()
         except VirtflowError as error:
             if not self._must_reload:  # the first of a row, not each
                 log.warning("round.not_written", error=error.detail, tasks=len(decided.placed))
@@ -295,6 +420,7 @@ class Scheduler:
             self._give_up(decided, error)
         finally:
             self._busy.difference_update(decided.touched())
+            self._answer_watches()
             self._slots.release()
             self._observer.observe_round(self._clock.monotonic_s() - started_s)
 
@@ -310,6 +436,9 @@ class Scheduler:
     def _settle(self, decided: Round, outcome: Outcome) -> None:
         """The commit is durable: memory follows, then those who wait for an answer."""
         self._undo(outcome.taken_back)
+        if decided.is_acceptance:
+            self._call([task.id for task in outcome.queued])
+            outcome.queued = []
         self._waiting.remove(outcome.over)
         for task in outcome.queued:
             self._waiting.add(task, tried_at=-1 if task.id in outcome.again else decided.opening)
@@ -317,6 +446,7 @@ class Scheduler:
             self._waiting.set_alarm(task)
         for submission in decided.submissions:
             submission.settle()
+        self._is_careful = False
         self._tell()
         self._observe(decided)
         if outcome.again:  # the database knew better than the mirror
@@ -339,29 +469,46 @@ class Scheduler:
         for submission in submissions:
             submission.fail(error)
 
-    def _refuse_inbox(self, error: Exception) -> None:
-        waiting, self._inbox, self._inbox_items = self._inbox, collections.deque(), 0
-        self._fail(waiting, error)
+    def _answer_watches(self) -> None:
+        if not self._watches:
+            return
+        done = [watch for watch in self._watches if self._has_looked_at(watch)]
+        self._watches = [watch for watch in self._watches if watch not in done]
+        for watch in done:
+            if not watch.done.done():
+                watch.done.set_result(None)
+
+    def _has_looked_at(self, watch: _Watch) -> bool:
+        watch.ids = {
+            key
+            for key in watch.ids
+            if key in self._fresh or key in self._busy or (key in self._waiting and not self._waiting.was_refused(key))
+        }
+        return not watch.ids
 
     async def _reload(self) -> None:
         """After a commit that failed or cannot be judged: the database is asked anew."""
         async with self.hold_still():
-            await self._mirror.load(self._store)
-            await self._load_open_tasks()
+            await self._follower.load()
+            if self.is_leading:
+                async for tasks in self._store.open_tasks():
+                    await self._take_up(tasks)
             self._must_reload = False
-
-    async def _load_open_tasks(self) -> None:
-        async for tasks in self._store.open_tasks():
-            fresh = [task for task in tasks if task.id not in self._waiting]
-            shapes = await self._store.shapes(sorted({task.shape_id for task in fresh}))
-            for task in fresh:
-                self._waiting.add(Waiting.from_task(task, shapes[task.shape_id], name=task.given_name))
 
 
 def _away(error: Exception) -> Exception:
     if isinstance(error, VirtflowError):
         return error
     return Unavailable("the scheduler does not work now", remedy="send it again in a moment")
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _gangs_together(tasks: list[Waiting]) -> list[Waiting]:

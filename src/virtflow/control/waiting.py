@@ -182,6 +182,16 @@ class WaitingRoom:
         if queue is not None:
             queue.tried_at = opening
 
+    def was_refused(self, key: bytes) -> bool:
+        """Did one like it find no host since it came?"""
+        waiting = self._by_id[key]
+        return self._queues[waiting.gang or waiting.shape].tried_at >= 0
+
+    def clear(self) -> None:
+        self._queues.clear()
+        self._by_id.clear()
+        self._due.clear()
+
     def shapes(self) -> dict[Shape, int]:
         """How many wait, by shape: for metrics."""
         counts: dict[Shape, int] = {}

@@ -31,7 +31,7 @@ from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.host import Host
 from virtflow.model.limits import CUSTOM_DIMENSIONS_MAX
 from virtflow.model.pool import Pool
-from virtflow.model.resources import DIMENSIONS
+from virtflow.model.resources import DIMENSIONS, plus
 from virtflow.model.shape import Shape
 
 #: Changes remembered for those who catch up; who lags further behind looks at every host again.
@@ -151,6 +151,14 @@ class Fleet:
         columns.instances[row] = instances
         self.note_changes((row,))
         return True
+
+    def change_room(self, name: str, taken: Mapping[str, int], instances: int) -> bool:
+        """So much more (or less) is taken there; says whether the host is known."""
+        room = self.room(name)
+        if room is None:
+            return False
+        used, before = room
+        return self.set_room(name, plus(used, taken), before + instances)
 
     def take(self, host_id: int, shape: Shape) -> bool:
         """One more instance is there; says whether the host is known."""

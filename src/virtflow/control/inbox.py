@@ -1,0 +1,54 @@
+"""Requests taken in and not yet written down: the door between callers and the loop."""
+
+import asyncio
+import collections
+from collections.abc import Iterable
+
+from virtflow.control.submission import Submission
+from virtflow.model.errors import Busy
+from virtflow.model.limits import BATCH_LIMIT
+
+
+class Inbox:
+    """Bounded; what does not fit is refused at the door."""
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._waiting: collections.deque[Submission] = collections.deque()
+        self._tasks = 0
+        #: set whenever something came in
+        self.knocked = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def put(self, submission: Submission) -> None:
+        if self._tasks + len(submission.tasks) > self._limit:
+            raise Busy(f"{self._tasks} requests wait to be written down already")
+        self._waiting.append(submission)
+        self._tasks += len(submission.tasks)
+        self.knocked.set()
+
+    def put_back(self, submissions: Iterable[Submission]) -> None:
+        """They came in before all others, and are not refused now."""
+        for submission in reversed(list(submissions)):
+            self._waiting.appendleft(submission)
+            self._tasks += len(submission.tasks)
+        self.knocked.set()
+
+    def take(self) -> list[Submission]:
+        """As many as make a round, at least one."""
+        taken: list[Submission] = []
+        tasks = 0
+        while self._waiting and (not taken or tasks + len(self._waiting[0].tasks) <= BATCH_LIMIT):
+            submission = self._waiting.popleft()
+            taken.append(submission)
+            tasks += len(submission.tasks)
+        self._tasks -= tasks
+        return taken
+
+    def refuse(self, error: Exception) -> None:
+        """Everybody who waits is told so."""
+        waiting, self._waiting, self._tasks = self._waiting, collections.deque(), 0
+        for submission in waiting:
+            submission.fail(error)

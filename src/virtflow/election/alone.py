@@ -1,0 +1,36 @@
+"""The embedded database has one process: it is elected at once and for ever."""
+
+import asyncio
+
+from virtflow.election.contract import Term
+
+
+class _OnlyTerm:
+    def __init__(self, office: str, number: int) -> None:
+        self.office = office
+        self.number = number
+        self._over = asyncio.Event()
+
+    def is_valid(self) -> bool:
+        return not self._over.is_set()
+
+    async def ended(self) -> None:
+        await self._over.wait()
+
+    async def resign(self) -> None:
+        self._over.set()
+
+
+class Alone:
+    def __init__(self, office: str) -> None:
+        self.office = office
+        self.state = "following"
+        self._terms = 0
+
+    async def campaign(self) -> Term:
+        self._terms += 1
+        self.state = "leading"
+        return _OnlyTerm(self.office, self._terms)
+
+    async def close(self) -> None:
+        self.state = "following"
