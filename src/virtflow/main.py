@@ -217,7 +217,7 @@ def build(
         pools=pools,
         vms=Vms(
             store=store, mirror=mirror, scheduler=scheduler, waiting=waiting, clock=clock,
-            ids=Ids(clock, entropy), knock=knock,
+            ids=Ids(clock, entropy), knock=knock, catch_up=follower.catch_up,
         ),
         tasks=tasks,
         placements=Placements(mirror),

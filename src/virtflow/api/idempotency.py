@@ -1,9 +1,8 @@
 """Idempotency-Key: what was done once is answered again, byte for byte."""
 
-import contextlib
 import dataclasses
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -13,8 +12,11 @@ from virtflow.api.errors import BadHeader
 from virtflow.api.exchange import Exchange
 from virtflow.control.answers import Answers
 from virtflow.control.orders import Receipt, Rendered
+from virtflow.model.errors import Conflict
 from virtflow.model.limits import IDEMPOTENCY_KEY_LENGTH_MAX
+from virtflow.store.contract import Answer
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -61,14 +63,25 @@ def key_of(exchange: Exchange, *, principal: str, meaning: object) -> Key | None
     return Key(principal, text, digest)
 
 
-@contextlib.asynccontextmanager
-async def once(answers: Answers, key: Key | None) -> AsyncIterator[Rendered | None]:
-    """Yields what was answered before, or None: then do it."""
+async def once(answers: Answers, key: Key | None, do: Callable[[], Awaitable[A]]) -> A | Rendered:
+    """Does it, or answers what was answered before."""
     if key is None:
-        yield None
-        return
+        return await do()
     async with answers.claim(key.principal, key.text, key.request_hash) as known:
-        yield None if known is None else (known.status, known.body, (*known.headers, ("idempotency-replayed", "true")))
+        if known is not None:
+            return _replayed(known)
+        try:
+            return await do()
+        except Conflict:
+            # the same request at another process may have been first: then its answer stands beside what it took
+            theirs = await answers.recall(key.principal, key.text, key.request_hash)
+            if theirs is None:
+                raise
+            return _replayed(theirs)
+
+
+def _replayed(known: Answer) -> Rendered:
+    return known.status, known.body, (*known.headers, ("idempotency-replayed", "true"))
 
 
 def answer(receipt: Receipt[Any] | None, render: Callable[[Any], Rendered], result: object) -> Rendered:

@@ -4,6 +4,7 @@ FastAPI routes it and shows it under /docs; reading, refusing and answering are 
 """
 
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -208,8 +209,8 @@ async def _run(operation: Operation, desk: Desk, exchange: Exchange, path: Mappi
         rendered: Rendered = await operation.do(desk, exchange)
         return rendered
     call = await _read(operation, desk, exchange, path)
-    async with once(desk.house.answers, call.key) as before:
-        return before or await operation.do(call)
+    answered: Rendered | Stream = await once(desk.house.answers, call.key, functools.partial(operation.do, call))
+    return answered
 
 
 async def _read(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Call[Any, Any]:

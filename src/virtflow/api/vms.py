@@ -285,11 +285,12 @@ async def place_order(
     if b"idempotency-key" not in exchange.headers:
         return render(await create(receipt=None))
     key = key_of(exchange, principal=OPERATOR, meaning=(together, orders))
-    async with once(desk.house.answers, key) as before:
-        if before is not None or key is None:
-            return before or render(await create(receipt=None))
-        receipt = key.receipt(render)
+
+    async def place() -> Rendered:
+        receipt = None if key is None else key.receipt(render)
         return answer(receipt, render, await create(receipt=receipt))
+
+    return await once(desk.house.answers, key, place)
 
 
 @vms.get("/v1/vms", query=VmQuery, answers={200: VmPage})

@@ -23,12 +23,13 @@ class Answers:
             await first.wait()
         done = self._in_flight[slot] = asyncio.Event()
         try:
-            yield await self._recall(principal, key, request_hash)
+            yield await self.recall(principal, key, request_hash)
         finally:
             del self._in_flight[slot]
             done.set()
 
-    async def _recall(self, principal: str, key: str, request_hash: bytes) -> Answer | None:
+    async def recall(self, principal: str, key: str, request_hash: bytes) -> Answer | None:
+        """What this key was answered, if anything."""
         answer = await self._store.answer(principal, key)
         if answer is not None and answer.request_hash != request_hash:
             raise KeyReused(

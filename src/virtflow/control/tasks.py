@@ -84,9 +84,7 @@ class Tasks:
     async def _end(self, task: Task, *, actor: str) -> bool:
         now_ms = self._clock.now_ms()
         async with self._store.transaction() as tx:
-            ended, events = await end_tasks(
-                tx, self._waiting, [task.id], now_ms=now_ms, actor=actor, why="cancelled on request"
-            )
+            ended, events = await end_tasks(tx, [task.id], now_ms=now_ms, actor=actor, why="cancelled on request")
             if not ended:
                 return False
             await tx.remove_instances(ended, at_ms=now_ms)
@@ -97,7 +95,7 @@ class Tasks:
 
 
 async def end_tasks(
-    tx: Transaction, waiting: WaitingRoom, ids: Sequence[bytes], *, now_ms: int, actor: str, why: str
+    tx: Transaction, ids: Sequence[bytes], *, now_ms: int, actor: str, why: str
 ) -> tuple[list[bytes], list[Event]]:
     """Cancels those still queued; says which, and what to tell."""
     moves = [
@@ -114,16 +112,17 @@ async def end_tasks(
     ]
     too_late = await tx.move_tasks(moves) if moves else frozenset()
     ended = [key for key in ids if key not in too_late]
-    return ended, [_cancelled_event(waiting, key, now_ms, actor) for key in ended]
+    # as the database has them: another process may have tried these tasks since we heard of them
+    versions = await tx.task_versions(ended) if ended else {}
+    return ended, [_cancelled_event(key, versions[key], now_ms, actor) for key in ended]
 
 
-def _cancelled_event(waiting: WaitingRoom, key: bytes, now_ms: int, actor: str) -> Event:
-    task = waiting.get(key)
+def _cancelled_event(key: bytes, version: int, now_ms: int, actor: str) -> Event:
     return Event(
         type=EventType.TASK_CANCELLED,
         kind="task",
         id=id_to_text(key),
-        version=1 if task is None else task.version + 1,
+        version=version,
         at_ms=now_ms,
         actor=actor,
         code="cancelled",

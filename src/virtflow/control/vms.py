@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -40,8 +40,10 @@ class Vms:
         clock: Clock,
         ids: Ids,
         knock: Callable[[], None],
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
+        self._catch_up = catch_up
         self._mirror = mirror
         self._scheduler = scheduler
         self._waiting = waiting
@@ -63,7 +65,7 @@ class Vms:
         check_pool: bool = True,
     ) -> _Views:
         """Accepted and durable when this returns, and placed already if that was possible in the same commit."""
-        self._check(orders, check_pool=check_pool)
+        await self._check(orders, check_pool=check_pool)
         tasks = self._tasks_of(orders, together=together)
         claims = self._claim(orders, tasks)
         try:
@@ -78,19 +80,25 @@ class Vms:
         finally:
             self._in_flight -= claims
 
-    def _check(self, orders: Sequence[VmOrder], *, check_pool: bool) -> None:
+    async def _check(self, orders: Sequence[VmOrder], *, check_pool: bool) -> None:
         """Mistakes that waiting cannot mend are refused at the door; each shape is looked at once."""
         seen = {order.shape: number for number, order in reversed(list(enumerate(orders)))}
         for shape, number in seen.items():
             pointer = f"/items/{number}" if len(orders) > 1 else ""
             if shape.strategy and shape.strategy not in strategies.names():
                 strategies.get(shape.strategy)  # raises InvalidStrategy with the known ones
-            if check_pool and shape.pool not in self._mirror.pool_names:
+            if check_pool and not await self._is_pool(shape.pool):
                 known = ", ".join(repr(name) for name in sorted(self._mirror.pool_names)[:10]) or "none yet"
                 problem = FieldProblem(f"{pointer}/pool", f"no pool {shape.pool!r}", f"known pools: {known}")
                 raise InvalidRequest(
                     f"no pool {shape.pool!r}", code="no_such_pool", remedy=f"known pools: {known}", fields=[problem]
                 )
+
+    async def _is_pool(self, name: str) -> bool:
+        """Another process may have made it just now."""
+        if name not in self._mirror.pool_names:
+            await self._catch_up()
+        return name in self._mirror.pool_names
 
     def _tasks_of(self, orders: Sequence[VmOrder], *, together: bool) -> list[Waiting]:
         now_ms = self._clock.now_ms()
@@ -202,7 +210,7 @@ class Vms:
             placed = [row for row in removed if row.instance.host_id is not None]
             await tx.give_room(_room_given(placed))
             waiting = [row.instance.id for row in removed if row.instance.host_id is None]
-            ended, events = await end_tasks(tx, self._waiting, waiting, now_ms=now_ms, actor=actor, why="VM deleted")
+            ended, events = await end_tasks(tx, waiting, now_ms=now_ms, actor=actor, why="VM deleted")
             events += [_deleted_event(row, now_ms, actor) for row in removed]
             result = DeletedMany(deleted=len(removed), absent=[*absent])
             if receipt is not None:
