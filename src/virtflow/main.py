@@ -167,9 +167,10 @@ def build(
     store: Store | None = None,
     inventories: Sequence[Inventory] | None = None,
     clock: Clock | None = None,
+    election: Election | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Service:
-    """One process's worth of virtflow. Tests hand in their own store, inventories and clock."""
+    """One process's worth of virtflow. Tests hand in their own store, inventories, clock and election."""
     clock = clock or SystemClock()
     store = store or _store(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
@@ -181,7 +182,10 @@ def build(
         scheduler.knock()
         feed.tell()
 
-    follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=feed.tell, opened=knock)
+    async def hear_of(ids: Sequence[bytes]) -> None:
+        await scheduler.hear_of(ids)
+
+    follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=feed.tell, opened=knock, accepted=hear_of)
     scheduler = Scheduler(
         store=store,
         mirror=mirror,
@@ -235,7 +239,7 @@ def build(
         scheduler=scheduler,
         follower=follower,
         inventories=watch,
-        election=Alone(SCHEDULER),
+        election=election or Alone(SCHEDULER),
         housekeeping=Housekeeping(
             store=store, clock=clock, idempotency_keep_s=config.idempotency_keep_s, events_keep=config.events_keep
         ),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -25,7 +25,10 @@ _ENDS = (EventType.TASK_COMPLETED, EventType.TASK_FAILED, EventType.TASK_CANCELL
 
 
 class Follower:
-    """`tell` is called whenever the log grew, `opened` when what others did may let a task through."""
+    """`tell` is called whenever the log grew, `opened` when what others did may let a task through.
+
+    `accepted` is awaited with the tasks that others accepted.
+    """
 
     def __init__(
         self,
@@ -35,12 +38,14 @@ class Follower:
         waiting: WaitingRoom,
         tell: Callable[[], None],
         opened: Callable[[], None],
+        accepted: Callable[[Sequence[bytes]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._mirror = mirror
         self._waiting = waiting
         self._tell = tell
         self._opened = opened
+        self._accepted = accepted
         self._news = asyncio.Event()
         #: one at a time: events are applied in order, each once
         self._following = asyncio.Lock()
@@ -132,7 +137,11 @@ class Follower:
                 await self._mirror.reread(moment, hosts=hosts, pools=pools)
         for name, (taken, instances) in self._rooms(events).items():
             self._mirror.change_room(name, taken, instances)
-        self._waiting.remove([id_from_text(event.id) for event in events if event.type in _ENDS])
+        ended = {event.id for event in events if event.type in _ENDS}
+        self._waiting.remove(map(id_from_text, ended))
+        accepted = [event.id for event in events if event.type is EventType.TASK_ACCEPTED and event.id not in ended]
+        if accepted:
+            await self._accepted([*map(id_from_text, accepted)])
         if self._mirror.opening != opening:
             self._opened()
 

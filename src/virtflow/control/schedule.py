@@ -109,6 +109,8 @@ class Scheduler:
         #: set while this process leads
         self._term: Term | None = None
         self.leading = asyncio.Event()
+        #: what others accept is taken up here: while leading, and from just before all that waits was read
+        self._takes_up = False
         self._deposed = asyncio.Event()
         #: recorded tasks that nobody has tried to place yet
         self._fresh: dict[bytes, Waiting] = {}
@@ -143,12 +145,17 @@ class Scheduler:
             raise Unavailable("this process is stopping", remedy="send it again in a moment")
         self._inbox.put(submission)
 
+    async def hear_of(self, ids: Sequence[bytes]) -> None:
+        """Tasks that another process accepted, as the log tells."""
+        if self._takes_up:
+            await self._take_up_by_id(ids)
+            self.knock()
+
     async def look_at(self, ids: Sequence[bytes]) -> None:
         """Tasks that another process accepted. Returns when each has its host or is known to wait."""
         if not self.is_leading:
             raise Unavailable("this process does not lead", remedy="tell the one that does")
-        unknown = [key for key in ids if key not in self._waiting]
-        await self._take_up(await self._store.waiting_tasks(unknown))
+        await self._take_up_by_id(ids)
         watch = _Watch({key for key in ids if key in self._waiting})
         if self._has_looked_at(watch):
             return
@@ -172,19 +179,17 @@ class Scheduler:
     async def lead(self, term: Term) -> None:
         """Decides until the term ends, or until a newer leader is met in the database."""
         self._deposed.clear()
-        async with self.hold_still():
-            fence = await self._committer.take_fence()
-            await self._know_everything()
-            self._term = term
-        self.state = "ok"
-        self.leading.set()
-        log.info("leader.began", fence=fence, term=term.number, waiting=len(self._waiting))
-        self.knock()
         try:
+            async with self.hold_still():
+                fence = await self._committer.take_fence()
+                await self._know_everything()
+                self._term = term
+            self.state = "ok"
+            self.leading.set()
+            log.info("leader.began", fence=fence, term=term.number, waiting=len(self._waiting))
+            self.knock()
             await _first_of(term.ended(), self._deposed.wait())
         finally:
-            self._term = None
-            self.leading.clear()
             self._stand_back()
 
     async def _know_everything(self) -> None:
@@ -193,11 +198,14 @@ class Scheduler:
         self._must_reload = False
         self._waiting.clear()
         self._fresh.clear()
+        self._takes_up = True
         async for tasks in self._store.open_tasks():
             await self._take_up(tasks)
         self._cursors = await self._committer.load_cursors()
 
     def _stand_back(self) -> None:
+        self._term, self._takes_up = None, False
+        self.leading.clear()
         self.state = "following"
         self._fresh.clear()
         watches, self._watches = self._watches, []
@@ -205,6 +213,11 @@ class Scheduler:
             if not watch.done.done():
                 watch.done.set_exception(Unavailable("this process leads no more", remedy="tell the one that does"))
         self.knock()
+
+    async def _take_up_by_id(self, ids: Sequence[bytes]) -> None:
+        unknown = [key for key in ids if key not in self._waiting]
+        if unknown:
+            await self._take_up(await self._store.waiting_tasks(unknown))
 
     async def _take_up(self, tasks: Sequence[Task]) -> None:
         """Recorded tasks become known here; those never tried are tried in the next round."""
@@ -432,6 +445,7 @@ class Scheduler:
         again_ms = self._clock.now_ms() + AGAIN_AFTER_MS
         for task in [*(task for task, _ in decided.retried), *(task for task, _, _ in decided.failed)]:
             self._waiting.set_alarm(task, at_ms=again_ms)
+        self.knock()
 
     def _settle(self, decided: Round, outcome: Outcome) -> None:
         """The commit is durable: memory follows, then those who wait for an answer."""
@@ -444,6 +458,8 @@ class Scheduler:
             self._waiting.add(task, tried_at=-1 if task.id in outcome.again else decided.opening)
         for task in outcome.retried:
             self._waiting.set_alarm(task)
+        if outcome.queued or outcome.retried:
+            self.knock()  # the loop may sleep beyond these alarms
         for submission in decided.submissions:
             submission.settle()
         self._is_careful = False
