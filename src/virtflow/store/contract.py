@@ -15,6 +15,7 @@ from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
 from virtflow.model.host import Host, HostSpec, Source
 from virtflow.model.instance import Instance, Status
+from virtflow.model.outlet import Outlet, OutletMove
 from virtflow.model.pool import Pool, PoolSpec
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState
@@ -242,6 +243,23 @@ class Transaction(Protocol):
         """Numbers the events without gaps in commit order; returns the first number. Once, and last."""
         ...
 
+    # outlets
+    async def add_outlets(self, outlets: Sequence[Outlet]) -> None:
+        """Those whose name is known already stay as they are."""
+        ...
+
+    async def move_outlets(self, moves: Sequence[OutletMove]) -> frozenset[str]:
+        """They were told of more. Returns those that are elsewhere meanwhile, or gone: nothing was done to them."""
+        ...
+
+    async def mark_outlet(self, name: str, *, error: str, at_ms: int) -> None:
+        """Why it is told no further; its next move takes that back."""
+        ...
+
+    async def enable_outlet(self, name: str, *, enabled: bool, at_ms: int) -> None: ...
+
+    async def remove_outlet(self, name: str) -> None: ...
+
     async def set_setting(self, key: str, value: str) -> None:
         """Small state of our own, such as the round robin cursors."""
         ...
@@ -344,6 +362,12 @@ class Store(Protocol):
     async def trim_events(self, *, keep: int) -> int:
         """Forgets the oldest beyond `keep`; returns how many."""
         ...
+
+    async def outlets(self) -> list[Outlet]:
+        """All, in name order."""
+        ...
+
+    async def outlet(self, name: str) -> Outlet | None: ...
 
     async def setting(self, key: str) -> str | None: ...
     async def history_id(self) -> str:

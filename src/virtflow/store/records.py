@@ -9,6 +9,7 @@ from virtflow.store.events import EventReads, EventWrites
 from virtflow.store.hosts import HostReads, HostWrites
 from virtflow.store.instances import InstanceReads, InstanceWrites
 from virtflow.store.interned import Interned
+from virtflow.store.outlets import OutletReads, OutletWrites
 from virtflow.store.pools import PoolReads, PoolWrites
 from virtflow.store.room import RoomWrites
 from virtflow.store.session import Reader, Session
@@ -16,7 +17,7 @@ from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
 
 
-class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads):
+class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads, OutletReads):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
 
     async def setting(self, key: str) -> str | None:
@@ -41,7 +42,17 @@ class ReadsOfAMoment(Reads):
         self._interned = Interned(interned)
 
 
-class Writes(HostWrites, PoolWrites, RoomWrites, ShapeWrites, InstanceWrites, TaskWrites, AnswerWrites, EventWrites):
+class Writes(
+    HostWrites,
+    PoolWrites,
+    RoomWrites,
+    ShapeWrites,
+    InstanceWrites,
+    TaskWrites,
+    AnswerWrites,
+    EventWrites,
+    OutletWrites,
+):
     """One transaction; `interned` is its own until it commits."""
 
     def __init__(self, session: Session, interned: Interned, origin: str) -> None:

@@ -34,7 +34,7 @@ _LOST_WRITES = frozenset(
     {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC, apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE}
 )
 #: Few rows that are long already: packing them would only copy.
-_NOT_PACKED = frozenset({"events_after"})
+_NOT_PACKED = frozenset({"events_after", "events_between"})
 
 _VALUES = re.compile(r"VALUES \((\$1(?:, \$\d+)*)\)")
 _Result = TypeVar("_Result")
