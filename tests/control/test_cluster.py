@@ -11,9 +11,9 @@ import pytest
 from tests.control.conftest import config, host, order, wish
 from tests.control.test_schedule import create, ended, register, until_placed
 
-from virtflow import main
 from virtflow.control.fsck import fsck
 from virtflow.main import Service, build
+from virtflow.main import service as main
 from virtflow.model.errors import Conflict, Fenced, InvalidRequest
 from virtflow.model.pool import PoolSpec
 from virtflow.model.task import TaskState, WhenUnplaceable

@@ -1,0 +1,1 @@
+"""What the command line knocks at: one file for each door."""

@@ -1,0 +1,56 @@
+"""What every door has in common: settings from words, and nobody but a developer ever sees a traceback."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+
+from virtflow.config import Config, load_config
+from virtflow.engine import strategies
+from virtflow.model.errors import VirtflowError
+
+EXIT_CONFIGURATION = 78
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """Nobody but a developer ever sees a traceback."""
+    try:
+        return run()
+    except VirtflowError as error:
+        remedy = f"\n{error.remedy}" if error.remedy else ""
+        print(f"virtflow: {error.detail}{remedy}", file=sys.stderr)
+        return EXIT_CONFIGURATION if error.error_code == "invalid_setting" else 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def config_from(argv: Sequence[str]) -> Config:
+    _register_guests()
+    return load_config(environ=os.environ, known_strategies=strategies.names(), flags=_flags(argv))
+
+
+def _register_guests() -> None:
+    """Strategies of other packages, found by their entry points."""
+    for point in entry_points(group="virtflow.strategies"):
+        strategies.register(point.load())
+
+
+def _flags(argv: Sequence[str]) -> dict[str, str]:
+    """`--database-url X` and `--database-url=X` as settings; config knows the names and judges the values."""
+    flags: dict[str, str] = {}
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        flags[name.replace("-", "_")] = value if equals else words.pop(0) if words else ""
+    return flags
+
+
+def take_option(words: list[str], *names: str) -> str | None:
+    """Takes `-o json`, `--output json` or `--output=json` out of the words."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in names:
+            del words[place]
+            return value if equals else words.pop(place) if place < len(words) else ""
+    return None

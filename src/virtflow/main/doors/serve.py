@@ -1,0 +1,87 @@
+"""`virtflow serve`."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from virtflow import __version__
+from virtflow.config import Config, is_loopback, make_data_folder
+from virtflow.engine.decide import warm_up
+from virtflow.main.doors.door import config_from, guarded
+from virtflow.main.logs import set_up_logging
+from virtflow.main.parts import make_store
+from virtflow.main.service import build
+from virtflow.model.secret import without_secrets
+from virtflow.store.contract import Store
+
+log = structlog.get_logger("virtflow")
+
+T = TypeVar("T")
+App = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
+
+#: on loopback only these names are answered to, so that no web page reaches us through a name of its own
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+
+#: the GIL changes hands this often, so that the commit's thread is not kept waiting by the loop
+SWITCH_INTERVAL_S = 0.0005
+#: a batch makes tens of thousands of records that live for one commit; with the defaults a fifth of the time went here
+GC_THRESHOLDS = (100_000, 20, 50)
+
+
+def _as_it_is(thing: T) -> T:
+    return thing
+
+
+def serve(
+    argv: Sequence[str],
+    *,
+    wrap_store: Callable[[Store], Store] = _as_it_is,
+    wrap_app: Callable[[App], App] = _as_it_is,
+) -> int:
+    """`virtflow serve`. Tests wrap the store and the app to make them fail."""
+    return guarded(lambda: _serve(config_from(argv), wrap_store, wrap_app))
+
+
+def _serve(config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]) -> int:
+    set_up_logging(config)
+    make_data_folder(config)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    import uvloop
+
+    return uvloop.run(_serve_until_told(config, wrap_store, wrap_app))
+
+
+async def _serve_until_told(
+    config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]
+) -> int:
+    from virtflow.api.app import create_app  # other doors start without it
+    from virtflow.api.server import run_server
+    from virtflow.api.settings import ApiSettings
+
+    service = build(config, store=wrap_store(make_store(config)))
+    async with service.running() as house:
+        # what is here now stays: the collector need not look at it, nor look as often as it would in a small script
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        settings = ApiSettings(
+            version=__version__,
+            token=config.token if config.token.reveal() else None,
+            allowed_hosts=_LOOPBACK_NAMES if is_loopback(config.host) else frozenset(),
+            body_bytes_max=config.body_bytes_max,
+            database=without_secrets(config.database_url.reveal()),
+            strategy=config.strategy,
+        )
+        app = wrap_app(create_app(house, settings=settings))
+        await run_server(app, host=config.host, port=config.port, ready=_say_hello)
+    return 0
+
+
+async def _say_hello(address: str) -> None:
+    log.info("serving", address=address, docs=f"{address}/docs")
+    # where the extra `fast` is installed: compiled beside the work, not in the first large batch
+    asyncio.get_running_loop().run_in_executor(None, warm_up)

@@ -1,0 +1,47 @@
+"""Which implementation of each part the settings ask for."""
+
+import importlib
+import os
+import socket
+from collections.abc import Sequence
+
+from virtflow.config import Config
+from virtflow.election import Election
+from virtflow.election.open import open_election
+from virtflow.inventory import Inventory
+from virtflow.inventory.open import open_inventories
+from virtflow.queue import Queue
+from virtflow.queue.open import open_queue
+from virtflow.store.contract import Store
+from virtflow.store.open import open_store
+
+
+def make_store(config: Config) -> Store:
+    return open_store(config.database_url.reveal(), origin=process_name() if config.is_shared else "")
+
+
+def process_name() -> str:
+    """Unlike that of any other process, and of an earlier one with our number."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"
+
+
+def make_election(office: str, config: Config, store: Store) -> Election:
+    return open_election(office)
+
+
+def make_queue(config: Config) -> Queue:
+    return open_queue(config.broker_url)
+
+
+def make_inventories(config: Config) -> Sequence[Inventory]:
+    found = open_inventories(
+        url=config.inventory_url,
+        token=config.inventory_token,
+        file=config.inventory_file,
+        plugin=config.inventory_plugin,
+        timeout_s=config.inventory_timeout_s,
+    )
+    if not config.simulate:
+        return found
+    # testing stands above main in the house, so it is reached like a guest's plug-in
+    return [importlib.import_module("virtflow.testing.fleets").SimulatedInventory(config.simulate)]

@@ -1,0 +1,208 @@
+"""Everything of one process, built and connected; and what it does, by its roles."""
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from virtflow.config import Config
+from virtflow.control.answers import Answers
+from virtflow.control.clock import SystemClock
+from virtflow.control.commit import Committer
+from virtflow.control.event_feed import EventFeed
+from virtflow.control.follow import Follower
+from virtflow.control.health import Health
+from virtflow.control.hosts import Hosts
+from virtflow.control.house import House
+from virtflow.control.housekeeping import Housekeeping
+from virtflow.control.ids import Ids
+from virtflow.control.inventories import Inventories
+from virtflow.control.lead import Office
+from virtflow.control.metrics import Metrics
+from virtflow.control.mirror import Mirror
+from virtflow.control.placements import Placements
+from virtflow.control.pools import Pools
+from virtflow.control.schedule import Scheduler
+from virtflow.control.summary import Summary
+from virtflow.control.tasks import Tasks
+from virtflow.control.vms import Vms
+from virtflow.control.waiting import WaitingRoom
+from virtflow.election import Election, Term
+from virtflow.engine.fleet import Fleet
+from virtflow.inventory import Inventory
+from virtflow.main.loops import Loops, end
+from virtflow.main.parts import make_election, make_inventories, make_queue, make_store
+from virtflow.model.clock import Clock
+from virtflow.queue import Queue
+from virtflow.store.contract import Store
+
+#: so long a start waits to see whether it leads; then it follows
+LEAD_AT_START_S_MAX = 1.0
+#: the offices that one process holds at a time, each of the role of its name
+SCHEDULER, RELAY = "scheduler", "relay"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Connected and not yet running."""
+
+    config: Config
+    store: Store
+    house: House
+    scheduler: Scheduler
+    follower: Follower
+    inventories: Inventories
+    housekeeping: Housekeeping
+    feed: EventFeed
+    queue: Queue
+    #: the election of the scheduler's office
+    election: Election
+    relay_election: Election
+    loops: Loops
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[House]:
+        """Opens the store and does what its roles are; on the way out writes what was handed in, and closes."""
+        await self.store.open()
+        try:
+            await self.follower.load()
+            async with contextlib.AsyncExitStack() as stack:
+                # left in the opposite order: what was handed in is written while we still hold our offices
+                self.loops.start(stack, "publishing", self.queue.publish)
+                self.loops.start(stack, "scheduling", self.scheduler.run)
+                if self.store.origin:
+                    self.loops.start(stack, "follower", self.follower.run)
+                if RELAY in self.config.role:
+                    self.loops.start(stack, RELAY, Office(self.relay_election, self._relay).run)
+                if SCHEDULER in self.config.role:
+                    self.loops.start(stack, SCHEDULER, Office(self.election, self._lead).run)
+                    await self._see_who_leads()
+                stack.push_async_callback(self.scheduler.stop)
+                stack.callback(self.feed.close)
+                yield self.house
+        finally:
+            await self.election.close()
+            await self.relay_election.close()
+            await self.queue.close()
+            await self.store.close()
+
+    async def _see_who_leads(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAD_AT_START_S_MAX if self.store.origin else None):
+                await self.scheduler.leading.wait()
+
+    async def _lead(self, term: Term) -> None:
+        """The work of the scheduler's office: deciding, and what one process should do for all."""
+        async with contextlib.AsyncExitStack() as stack:
+            leading = asyncio.create_task(self.scheduler.lead(term))
+            stack.push_async_callback(end, leading)
+            began = asyncio.create_task(self.scheduler.leading.wait())
+            stack.push_async_callback(end, began)
+            await asyncio.wait({leading, began}, return_when=asyncio.FIRST_COMPLETED)
+            self.loops.start(stack, "queue", self._listen)
+            self.loops.start(stack, "inventories", self.inventories.run)
+            self.loops.start(stack, "housekeeping", self.housekeeping.run)
+            await leading
+
+    async def _listen(self) -> None:
+        await self.queue.listen(self.scheduler.look_at)
+
+    async def _relay(self, term: Term) -> None:
+        """The work of the relay's office: telling others what happened."""
+        await term.ended()
+
+
+def build(
+    config: Config,
+    *,
+    store: Store | None = None,
+    inventories: Sequence[Inventory] | None = None,
+    clock: Clock | None = None,
+    election: Election | None = None,
+    queue: Queue | None = None,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> Service:
+    """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election and queue."""
+    clock = clock or SystemClock()
+    store = store or make_store(config)
+    queue = queue or make_queue(config)
+    loops = Loops()
+    metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
+    mirror = Mirror(
+        Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None)
+    )
+
+    def tell() -> None:
+        """Events were committed, here or elsewhere."""
+        feed.tell()
+
+    def knock() -> None:
+        scheduler.knock()
+        tell()
+
+    async def hear_of(ids: Sequence[bytes]) -> None:
+        await scheduler.hear_of(ids)
+
+    follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
+    scheduler = Scheduler(
+        store=store,
+        mirror=mirror,
+        waiting=waiting,
+        follower=follower,
+        committer=Committer(store=store, clock=clock),
+        clock=clock,
+        observer=metrics,
+        tell=tell,
+        call=queue.call,
+        tick_s=config.tick_s,
+        retries_max=config.retries_max,
+        retry_wait_s=config.retry_wait_s,
+        accept_queue_max=config.accept_queue_max,
+    )
+    hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock)
+    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock, default_strategy=config.strategy)
+    watch = Inventories(
+        make_inventories(config) if inventories is None else inventories,
+        store=store,
+        hosts=hosts,
+        pools=pools,
+        clock=clock,
+        poll_s=config.inventory_poll_s,
+        usage=config.inventory_usage,
+    )
+    tasks = Tasks(store=store, mirror=mirror, waiting=waiting, clock=clock, tell=tell)
+    summary = Summary(store=store, inventories=watch, clock=clock, default_strategy=config.strategy)
+    metrics.read_from(summary=summary, scheduler=scheduler, inventories=watch)
+    house = House(
+        hosts=hosts,
+        pools=pools,
+        vms=Vms(
+            store=store, mirror=mirror, scheduler=scheduler, waiting=waiting, clock=clock,
+            ids=Ids(clock, entropy), knock=knock, catch_up=follower.catch_up,
+        ),
+        tasks=tasks,
+        placements=Placements(mirror),
+        events=feed,
+        answers=answers,
+        inventories=watch,
+        summary=summary,
+        health=Health(store=store, scheduler=scheduler, inventories=watch, loops=loops.states),
+        metrics=metrics,
+    )  # fmt: skip
+    return Service(
+        config=config,
+        store=store,
+        house=house,
+        scheduler=scheduler,
+        follower=follower,
+        inventories=watch,
+        housekeeping=Housekeeping(
+            store=store, clock=clock, idempotency_keep_s=config.idempotency_keep_s, events_keep=config.events_keep
+        ),
+        feed=feed,
+        queue=queue,
+        election=election or make_election(SCHEDULER, config, store),
+        relay_election=make_election(RELAY, config, store),
+        loops=loops,
+    )
