@@ -14,11 +14,11 @@ from virtflow.api.exchange import Exchange
 from virtflow.api.operation import Call, Noun, Stream, encode, ok
 from virtflow.api.query import given
 from virtflow.api.settings import ApiSettings
-from virtflow.api.times import time_text
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import Busy, Gone
 from virtflow.model.event import Event, EventType
+from virtflow.model.event_out import EventOut, event_out
 from virtflow.model.limits import EVENTS_PER_CHUNK_MAX, PAGE_ITEMS_DEFAULT
 from virtflow.model.names import TASK_ID
 from virtflow.store.contract import EventFilter
@@ -53,30 +53,6 @@ OneId = Annotated[
 ]
 
 
-class EventOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of one object. What has nothing to say is left out."""
-
-    seq: int
-    type: EventType
-    kind: str
-    id: str
-    version: int
-    at: str
-    task: str = ""
-    vm: str = ""
-    host: str = ""
-    pool: str | UnsetType = UNSET
-    #: signed change of what is taken from `host`, per dimension
-    delta: dict[str, int] | msgspec.Raw | UnsetType = UNSET
-    fence: int = 0
-    actor: str = ""
-    code: str = ""
-    text: str = ""
-    was: str = ""
-    now: str = ""
-    data: dict[str, Any] | UnsetType = UNSET
-
-
 class EventPageOut(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the log. Another `history_id` is another log: start over."""
 
@@ -109,30 +85,6 @@ class StreamQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Which events, and from where on."""
 
     after: Annotated[Seq, Meta(description="default: what comes next")] | UnsetType = UNSET
-
-
-def event_out(event: Event) -> EventOut:
-    return EventOut(
-        seq=event.seq,
-        type=event.type,
-        kind=event.kind,
-        id=event.id,
-        version=event.version,
-        at=time_text(event.at_ms),
-        task=event.task,
-        vm=event.vm,
-        host=event.host,
-        # "" is a pool too
-        pool=event.pool if event.pool or event.kind in ("host", "pool") else UNSET,
-        delta=UNSET if event.delta is None else event.delta,
-        fence=event.fence,
-        actor=event.actor,
-        code=event.code,
-        text=event.text,
-        was=event.was,
-        now=event.now,
-        data=UNSET if event.data is None else event.data,
-    )
 
 
 def _where(query: _Which) -> EventFilter:

@@ -28,7 +28,6 @@ from virtflow.api.rules import (
     Text,
 )
 from virtflow.api.strict import Findings, refusal, take
-from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import NotFound
@@ -36,6 +35,7 @@ from virtflow.model.host import Host, HostSpec, Source
 from virtflow.model.limits import LABELS_MAX
 from virtflow.model.names import NAME_RULE, is_name
 from virtflow.model.resources import DIMENSIONS, VMS
+from virtflow.model.times import time_or_none, time_text
 from virtflow.store.contract import HostFilter
 
 V = TypeVar("V")

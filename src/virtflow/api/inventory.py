@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from virtflow.api.times import time_or_none
+from virtflow.model.times import time_or_none
 from virtflow.model.views import InventoryReport, SkippedRecord
 
 

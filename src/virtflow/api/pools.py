@@ -11,12 +11,12 @@ from virtflow.api.pages import Paged, bad_cursor, cursor_key, cut
 from virtflow.api.query import NoQuery
 from virtflow.api.rules import PoolName, Ratios, StrategyName
 from virtflow.api.strict import Findings, refusal
-from virtflow.api.times import time_or_none
 from virtflow.api.versions import etag
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import NotFound
 from virtflow.model.names import NAME_RULE, is_name
 from virtflow.model.pool import PoolSpec
+from virtflow.model.times import time_or_none
 from virtflow.model.views import PoolView
 
 pools = Noun("pools")

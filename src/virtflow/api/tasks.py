@@ -11,7 +11,6 @@ from virtflow.api.operation import Call, Noun, ok
 from virtflow.api.pages import Paged, cursor_key, cut
 from virtflow.api.query import NoQuery, given
 from virtflow.api.rules import PoolName
-from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
 from virtflow.api.vms import ViewQuery
 from virtflow.control.orders import Rendered
@@ -19,6 +18,7 @@ from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.names import id_from_text, id_to_text
 from virtflow.model.shape import Dedicated
 from virtflow.model.task import TaskState
+from virtflow.model.times import time_or_none, time_text
 from virtflow.model.views import TaskView
 from virtflow.store.contract import TaskFilter
 

@@ -16,13 +16,13 @@ from virtflow.api.orders import VmBatchIn, VmIn
 from virtflow.api.pages import Paged, cursor_key, cut
 from virtflow.api.query import NoQuery, given, read_query
 from virtflow.api.rules import BULK, Name, PoolName, TaskId
-from virtflow.api.times import time_or_none, time_text
 from virtflow.api.versions import etag
 from virtflow.control.orders import Rendered, VmOrder
 from virtflow.model.errors import InvalidRequest, NotFound
 from virtflow.model.instance import Status
 from virtflow.model.names import TASK_ID, id_to_text, is_name
 from virtflow.model.shape import Dedicated, Shape
+from virtflow.model.times import time_or_none, time_text
 from virtflow.model.views import DeletedMany, VmView
 from virtflow.store.contract import InstanceFilter
 

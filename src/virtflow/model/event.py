@@ -52,3 +52,5 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: dict[str, object] | None = None
     #: the `traceparent` of the request behind it, where traces are made
     trace: str = ""
+    #: the process that wrote it, where there are several; given by the store when it is read
+    origin: str = ""

@@ -21,10 +21,12 @@ _EVERYTHING = EventFilter()
 
 
 def events_from_row(row: Row) -> list[Event]:
-    first, last, body = row
+    first, last, body, origin = row
     events = _decode(body)
     for seq, event in zip(range(first, last + 1), events, strict=True):
         msgspec.structs.force_setattr(event, "seq", seq)  # nobody else has seen this record yet
+        if origin:
+            msgspec.structs.force_setattr(event, "origin", origin)
     return events
 
 

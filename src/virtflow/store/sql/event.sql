@@ -19,17 +19,17 @@ RETURNING last_seq;
 
 -- events_after --
 -- Rows that hold events after a number.
-SELECT first_seq, last_seq, body FROM event WHERE last_seq > $1 ORDER BY last_seq LIMIT $2;
+SELECT first_seq, last_seq, body, origin FROM event WHERE last_seq > $1 ORDER BY last_seq LIMIT $2;
 
 -- events_between --
 -- Rows that hold events after a number and up to another. The last condition only helps to find them.
-SELECT first_seq, last_seq, body FROM event
+SELECT first_seq, last_seq, body, origin FROM event
 WHERE last_seq > $1 AND first_seq <= $2 AND last_seq < $3
 ORDER BY last_seq;
 
 -- events_of_others --
 -- Rows after a number and up to another that some other process wrote.
-SELECT first_seq, last_seq, body FROM event
+SELECT first_seq, last_seq, body, origin FROM event
 WHERE last_seq > $1 AND last_seq <= $2 AND (origin IS NULL OR origin <> $3)
 ORDER BY last_seq
 LIMIT $4;
