@@ -3,8 +3,6 @@
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +12,8 @@ from virtflow.cli import output
 from virtflow.cli.child import Child, free_port, server_command, terminate_like_interrupt
 from virtflow.cli.exits import Exit
 from virtflow.cli.order import Order, command
-from virtflow.cli.screen import Screen, screen_of
+from virtflow.cli.progress import Progress, step, title
+from virtflow.cli.screen import screen_of
 
 if TYPE_CHECKING:
     from virtflow.client import Client
@@ -90,7 +89,7 @@ def _start(child: Child, client: "Client", hosts: int) -> None:
         except (NotReachable, ApiError):
             return False
 
-    with _step(f"Starting a server at {client.server}"):
+    with step(f"Starting a server at {client.server}"):
         child.wait_until(is_ready, what="the start", wait_s=READY_S_MAX)
     pools = ", ".join(f"{pool.pool} {pool.hosts}" for pool in client.fleet().pools)
     output.show([f"{hosts} simulated hosts in pools: {pools}"])
@@ -99,7 +98,7 @@ def _start(child: Child, client: "Client", hosts: int) -> None:
 def _place(client: "Client", hosts: int) -> None:
     """Many in one request, then some one by one, as they come in real life."""
     bulk = [{**MENU[number % len(MENU)], "name": f"vm-{number + 1:03d}"} for number in range(hosts * BULK_PER_HOST)]
-    with _step(f"Placing {len(bulk):,} VMs in one request") as done:
+    with step(f"Placing {len(bulk):,} VMs in one request") as done:
         done.count = sum(vm.is_placed for vm in client.vms.create_many(bulk))
     singles = hosts * SINGLES_PER_HOST
     progress = Progress(screen_of(), f"Placing {singles:,} more one by one", singles)
@@ -112,16 +111,19 @@ def _place(client: "Client", hosts: int) -> None:
 def _draw(client: "Client") -> None:
     from virtflow.cli.fleet import draw_fleet
 
-    output.show(["", _title("How full the hosts are now (virtflow fleet)")])
+    output.show(["", title("How full the hosts are now (virtflow fleet)")])
     output.show(draw_fleet(client.fleet(), list(client.hosts.list()), screen_of()))
 
 
 def _explain(client: "Client") -> None:
     from virtflow.cli.explain import draw_preview
 
-    for title, order in (("Where the next one would go, and why", WELCOME), ("Why this one finds no place", TOO_MUCH)):
+    for question, order in (
+        ("Where the next one would go, and why", WELCOME),
+        ("Why this one finds no place", TOO_MUCH),
+    ):
         preview = client.placements.explain(order)
-        output.show(["", _title(title), f"$ {command('explain', order)}"])
+        output.show(["", title(question), f"$ {command('explain', order)}"])
         output.show(draw_preview(preview, order, screen_of()))
 
 
@@ -133,7 +135,7 @@ def _say_goodbye(server: str, *, stays: bool) -> None:
     output.show(
         [
             "",
-            _title("It stays up until Ctrl-C"),
+            title("It stays up until Ctrl-C"),
             f"  API documentation  {server}/docs",
             f"  events as a stream {server}/v1/events/stream",
             f"  metrics            {server}/metrics",
@@ -156,51 +158,3 @@ def _stay(child: Child) -> int:
     except KeyboardInterrupt:
         output.show(["", "Stopping the server."])
         return Exit.OK
-
-
-def _title(text: str) -> str:
-    return screen_of().paint(text, "bold")
-
-
-class _Done:
-    count: int | None = None
-
-
-@contextmanager
-def _step(what: str) -> Iterator[_Done]:
-    """`what … 1.2 s`, said before and after, so that a wait is no riddle."""
-    done, began = _Done(), time.monotonic()
-    print(f"{what} … ", end="", flush=True)
-    try:
-        yield done
-    except BaseException:
-        print()
-        raise
-    took_s = max(time.monotonic() - began, 1e-6)
-    rate = "" if done.count is None else f", {done.count:,} placed: {done.count / took_s:,.0f}/s"
-    print(f"{took_s:.2f} s{rate}")
-
-
-class Progress:
-    """One line with a bar, redrawn on a terminal; elsewhere only its end."""
-
-    def __init__(self, screen: Screen, what: str, total: int) -> None:
-        self._screen, self._what, self._total = screen, what, total
-        self._count, self._began, self._drawn_at = 0, time.monotonic(), 0.0
-
-    def advance(self) -> None:
-        self._count += 1
-        now = time.monotonic()
-        if self._screen.is_terminal and now - self._drawn_at > 0.1:
-            self._drawn_at = now
-            print(f"\r{self._line()}", end="", flush=True)
-
-    def end(self) -> None:
-        print(f"\r{self._line()}" if self._screen.is_terminal else self._line())
-
-    def _line(self) -> str:
-        from virtflow.cli.fleet import bar
-
-        rate = self._count / max(time.monotonic() - self._began, 1e-6)
-        fill = bar(self._count / self._total, 20, self._screen)
-        return f"{self._what}  {fill} {self._count:,}/{self._total:,}, {rate:,.0f}/s"
