@@ -3,6 +3,7 @@
 import dataclasses
 
 from virtflow.control.inventories import Inventories
+from virtflow.control.relay import Relay
 from virtflow.control.schedule import Scheduler
 from virtflow.model.errors import VirtflowError
 from virtflow.model.views import HealthReport
@@ -19,10 +20,16 @@ class Health:
     inventories: Inventories
     #: loops that ended or keep failing: name -> what is wrong
     loops: dict[str, str]
+    relay: Relay
 
     async def check(self) -> HealthReport:
         """Red when a part of this process does not work and does not mend itself."""
-        parts = {"scheduler": self.scheduler.state, "database": await self._database(), **self.loops}
+        parts = {
+            "scheduler": self.scheduler.state,
+            "database": await self._database(),
+            **self.loops,
+            **self.relay.troubles,
+        }
         return HealthReport(ok=all(state in _WELL for state in parts.values()), parts=parts)
 
     async def ready(self) -> HealthReport:

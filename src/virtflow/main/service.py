@@ -23,6 +23,7 @@ from virtflow.control.metrics import Metrics
 from virtflow.control.mirror import Mirror
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
+from virtflow.control.relay import Courier, Relay
 from virtflow.control.schedule import Scheduler
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
@@ -58,6 +59,7 @@ class Service:
     queue: Queue
     #: the election of the scheduler's office
     election: Election
+    relay: Relay
     relay_election: Election
     loops: Loops
 
@@ -74,7 +76,7 @@ class Service:
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)
                 if RELAY in self.config.role:
-                    self.loops.start(stack, RELAY, Office(self.relay_election, self._relay).run)
+                    self.loops.start(stack, RELAY, Office(self.relay_election, self.relay.work).run)
                 if SCHEDULER in self.config.role:
                     self.loops.start(stack, SCHEDULER, Office(self.election, self._lead).run)
                     await self._see_who_leads()
@@ -84,6 +86,7 @@ class Service:
         finally:
             await self.election.close()
             await self.relay_election.close()
+            await self.relay.close()
             await self.queue.close()
             await self.store.close()
 
@@ -107,10 +110,6 @@ class Service:
 
     async def _listen(self) -> None:
         await self.queue.listen(self.scheduler.look_at)
-
-    async def _relay(self, term: Term) -> None:
-        """The work of the relay's office: telling others what happened."""
-        await term.ended()
 
 
 def build(
@@ -136,6 +135,7 @@ def build(
     def tell() -> None:
         """Events were committed, here or elsewhere."""
         feed.tell()
+        relay.knock()
 
     def knock() -> None:
         scheduler.knock()
@@ -144,6 +144,9 @@ def build(
     async def hear_of(ids: Sequence[bytes]) -> None:
         await scheduler.hear_of(ids)
 
+    # one for each way out of the house
+    couriers: list[Courier] = []
+    relay = Relay(couriers, start=loops.start)
     follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
     scheduler = Scheduler(
         store=store,
@@ -187,7 +190,7 @@ def build(
         answers=answers,
         inventories=watch,
         summary=summary,
-        health=Health(store=store, scheduler=scheduler, inventories=watch, loops=loops.states),
+        health=Health(store=store, scheduler=scheduler, inventories=watch, loops=loops.states, relay=relay),
         metrics=metrics,
     )  # fmt: skip
     return Service(
@@ -202,6 +205,7 @@ def build(
         ),
         feed=feed,
         queue=queue,
+        relay=relay,
         election=election or make_election(SCHEDULER, config, store),
         relay_election=make_election(RELAY, config, store),
         loops=loops,

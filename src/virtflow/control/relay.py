@@ -1,0 +1,54 @@
+"""The relay's office: who holds it tells the world what happened, by one courier for each way out of the house."""
+
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from virtflow.election import Term
+
+#: starts a loop that begins again when it fails, and ends with the stack
+StartLoop = Callable[[contextlib.AsyncExitStack, str, Callable[[], Coroutine[Any, Any, None]]], None]
+
+
+class Courier(Protocol):
+    """Tells one bus, or all receivers of webhooks. It shares nothing with the other couriers but the database."""
+
+    name: str
+    #: "ok", or what is wrong: for health
+    state: str
+
+    def knock(self) -> None:
+        """Events were committed. Cheap, may come too often, and may be lost: the courier looks by the clock too."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled. The database and who is told may come and go meanwhile."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Relay:
+    def __init__(self, couriers: Sequence[Courier], *, start: StartLoop) -> None:
+        self._couriers = couriers
+        self._start = start
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Courier, as its loop is called -> what is wrong. Empty when all is well."""
+        return {f"courier {courier.name}": courier.state for courier in self._couriers if courier.state != "ok"}
+
+    def knock(self) -> None:
+        for courier in self._couriers:
+            courier.knock()
+
+    async def work(self, term: Term) -> None:
+        """All couriers beside each other, as long as the term lasts."""
+        async with contextlib.AsyncExitStack() as stack:
+            for courier in self._couriers:
+                self._start(stack, f"courier {courier.name}", courier.run)
+            await term.ended()
+
+    async def close(self) -> None:
+        for courier in self._couriers:
+            await courier.close()
