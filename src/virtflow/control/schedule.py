@@ -139,6 +139,11 @@ class Scheduler:
     def is_leading(self) -> bool:
         return self._term is not None and self._term.is_valid()
 
+    def follow(self) -> None:
+        """Somebody else leads, or will: this process accepts for him, and is ready for that."""
+        if self.state == "starting":
+            self.state = "following"
+
     def hand_in(self, submission: Submission) -> None:
         """New tasks, to be accepted together; and where this process leads, decided in the same commit."""
         if self._stopping:

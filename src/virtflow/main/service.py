@@ -80,6 +80,8 @@ class Service:
                 if SCHEDULER in self.config.role:
                     self.loops.start(stack, SCHEDULER, Office(self.election, self._lead).run)
                     await self._see_who_leads()
+                if self.store.origin:
+                    self.scheduler.follow()
                 stack.push_async_callback(self.scheduler.stop)
                 stack.callback(self.feed.close)
                 yield self.house
