@@ -149,9 +149,7 @@ def new_service(store: Store | None = None, **flags: str) -> Service:
 def app_of(service: Service, **settings: Any) -> Any:
     return create_app(
         service.house,
-        settings=ApiSettings(
-            **{"version": "0.1", "database": "sqlite", "strategy": "least_loaded", "linger_s_max": 0.05, **settings}
-        ),
+        settings=ApiSettings(**{"version": "0.1", "database": "sqlite", "linger_s_max": 0.05, **settings}),
     )
 
 

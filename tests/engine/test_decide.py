@@ -223,6 +223,16 @@ def test_bug_orchard_27_equal_vms_go_a_b_c_and_again_a_b_c(count: int) -> None:
     assert place(made, count, shape(cores=0.1, memory_gib=0.1)) == ["a", "b", "c"] * (count // 3)
 
 
+def test_another_strategy_of_the_installation_holds_from_the_next_decision_on() -> None:
+    made = fleet([host("empty"), host("half", used={"cpu": 8000, "memory": 32 * 1024})])
+    assert place(made, 1, shape()) == ["empty"]
+
+    made.use_strategy("best_fit")
+
+    assert place(made, 1, shape()) == ["half"]
+    assert place(made, 1, shape(strategy="least_loaded")) == ["empty"]
+
+
 def test_bug_orchard_28_an_overfull_host_has_no_room_not_endless_room() -> None:
     overfull = host("a", cores=2, used={"cpu": 3000})
 

@@ -65,6 +65,6 @@ async def get_info(call: Call[None, NoQuery]) -> Rendered:
             version=settings.version,
             database=settings.database,
             history_id=log.history_id,
-            strategy=settings.strategy,
+            strategy=call.house.placements.default_strategy,
         )
     )

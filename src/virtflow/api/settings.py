@@ -22,7 +22,6 @@ class ApiSettings:
     #: for `/v1/info`
     version: str = ""
     database: str = ""
-    strategy: str = ""
     #: when given, every route but the probes needs it
     token: Secret | None = None
     #: names and addresses a Host header may bear; empty: any. Keeps web pages from reaching a loopback service

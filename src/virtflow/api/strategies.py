@@ -31,7 +31,7 @@ class StrategyPage(msgspec.Struct, frozen=True, kw_only=True):
 @strategies.get("/v1/strategies", query=Paged, answers={200: StrategyPage})
 async def list_strategies(call: Call[None, Paged]) -> Rendered:
     """List strategies."""
-    chosen = call.desk.settings.strategy
+    chosen = call.house.placements.default_strategy
     known = [
         StrategyOut(**described, default=described["name"] == chosen)
         for described in await call.house.placements.strategies()

@@ -1,6 +1,7 @@
 """Is this process well (health), and may it be sent work (ready)?"""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 
 from virtflow.control.inventories import Inventories
 from virtflow.control.relay import Relay
@@ -21,6 +22,8 @@ class Health:
     #: loops that ended or keep failing: name -> what is wrong
     loops: dict[str, str]
     relay: Relay
+    #: what is worth knowing and stops nobody, so that a restart would not help: part -> the note
+    notes: Callable[[], Mapping[str, str]] = dict
 
     async def check(self) -> HealthReport:
         """Red when a part of this process does not work and does not mend itself."""
@@ -30,7 +33,7 @@ class Health:
             **self.loops,
             **self.relay.troubles,
         }
-        return HealthReport(ok=all(state in _WELL for state in parts.values()), parts=parts)
+        return HealthReport(ok=all(state in _WELL for state in parts.values()), parts={**parts, **self.notes()})
 
     async def ready(self) -> HealthReport:
         """Green when it accepts and places: the database answers, the fleet is loaded, every inventory was asked."""

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from virtflow.control.inventories import Inventories
 from virtflow.control.schedule import Scheduler
+from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
 from virtflow.model.views import FleetSummary
 
@@ -30,6 +31,7 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_inventory_up": (("source", "location"), "1 when the last answer was good"),
     "virtflow_inventory_skipped_records": (("source", "location"), "records of the last answer that were not usable"),
     "virtflow_scheduler_up": ((), "1 when this process schedules"),
+    "virtflow_strategy_file_up": ((), "1 when the strategy file is in use as it is, 0 when an older word is kept"),
 }
 
 
@@ -46,10 +48,19 @@ class Metrics:
         self._summary: Summary | None = None
         self._scheduler: Scheduler | None = None
         self._inventories: Inventories | None = None
+        self._strategy_file: StrategyFile | None = None
 
-    def read_from(self, *, summary: Summary, scheduler: Scheduler, inventories: Inventories) -> None:
+    def read_from(
+        self,
+        *,
+        summary: Summary,
+        scheduler: Scheduler,
+        inventories: Inventories,
+        strategy_file: StrategyFile | None = None,
+    ) -> None:
         """Where the gauges come from; main connects it once everything is built."""
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
+        self._strategy_file = strategy_file
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         counter = self._requests_by.get((route, status))
@@ -97,6 +108,8 @@ class Metrics:
             yield "virtflow_inventory_skipped_records", where, report.skipped_total
         if self._scheduler is not None:
             yield "virtflow_scheduler_up", (), float(self._scheduler.state == "ok")
+        if self._strategy_file is not None:
+            yield "virtflow_strategy_file_up", (), float(self._strategy_file.state == "ok")
 
     def _counter(self, name: str) -> Counter:
         labels, text = METRICS[name]

@@ -43,6 +43,15 @@ class Mirror:
         self._opened()
 
     @property
+    def default_strategy(self) -> str:
+        """The one of the installation, as of now."""
+        return self.fleet.default_strategy
+
+    def use_strategy(self, name: str) -> None:
+        self.fleet.use_strategy(name)
+        self.opening += 1
+
+    @property
     def pool_names(self) -> frozenset[str]:
         """Asked for every request, so it is counted only after the fleet changed."""
         if self._pool_names is None:

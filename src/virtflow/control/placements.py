@@ -39,5 +39,9 @@ class Placements:
     async def capacity(self, shape: Shape) -> Capacity:
         return capacity(self._mirror.fleet, shape)
 
+    @property
+    def default_strategy(self) -> str:
+        return self._mirror.default_strategy
+
     async def strategies(self) -> Sequence[Any]:
         return strategies.describe()

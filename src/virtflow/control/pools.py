@@ -20,7 +20,6 @@ class Pools:
     hosts: Hosts
     clock: Clock
     knock: Callable[[], None]
-    default_strategy: str
 
     async def list(self) -> Sequence[PoolView]:
         return [self._view(pool) for pool in await self.store.pools()]
@@ -57,7 +56,7 @@ class Pools:
         return PoolView(
             pool=pool,
             hosts=self.mirror.fleet.hosts_in_pool(pool.name),
-            effective_strategy=pool.spec.strategy or self.default_strategy,
+            effective_strategy=pool.spec.strategy or self.mirror.default_strategy,
         )
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from virtflow.control.inventories import Inventories
+from virtflow.control.mirror import Mirror
 from virtflow.model.clock import Clock
 from virtflow.model.host import Host
 from virtflow.model.task import TaskState
@@ -17,7 +18,7 @@ class Summary:
     store: Store
     inventories: Inventories
     clock: Clock
-    default_strategy: str
+    mirror: Mirror
 
     async def fleet(self) -> FleetSummary:
         """Counted anew from the database each time; nothing is accumulated."""
@@ -33,7 +34,7 @@ class Summary:
             instances=counts.instances,
             instances_placed=counts.instances_placed,
             oldest_waiting_s=None if oldest is None else max(0.0, (self.clock.now_ms() - oldest) / 1000),
-            default_strategy=self.default_strategy,
+            default_strategy=self.mirror.default_strategy,
             inventory=tuple(self.inventories.report()),
         )
 

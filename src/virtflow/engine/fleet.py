@@ -242,6 +242,11 @@ class Fleet:
 
     # ── strategies ────────────────────────────────────────────────────────────────────────────────
 
+    def use_strategy(self, name: str) -> None:
+        """From now on the installation's is this one. Raises InvalidStrategy."""
+        self.default_strategy = strategies.get(name).name
+        self.memory.clear()
+
     def strategy_of(self, shape: Shape) -> Strategy:
         """The request's, else the pool's, else the installation's. Raises InvalidStrategy."""
         pool = self._pools.get(shape.pool)

@@ -6,8 +6,11 @@ import socket
 from collections.abc import Sequence
 
 from virtflow.config import Config
+from virtflow.control.mirror import Mirror
+from virtflow.control.strategy_file import StrategyFile
 from virtflow.election import Election
 from virtflow.election.open import open_election
+from virtflow.engine import strategies
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
 from virtflow.queue import Queue
@@ -45,3 +48,12 @@ def make_inventories(config: Config) -> Sequence[Inventory]:
         return found
     # testing stands above main in the house, so it is reached like a guest's plug-in
     return [importlib.import_module("virtflow.testing.fleets").SimulatedInventory(config.simulate)]
+
+
+def make_strategy_file(config: Config, mirror: Mirror) -> StrategyFile | None:
+    """Read once already: who starts with a wrong one is told so, as of any other setting."""
+    if config.strategy_file is None:
+        return None
+    file = StrategyFile(config.strategy_file, known=strategies.names, use=mirror.use_strategy)
+    mirror.use_strategy(file.read())
+    return file

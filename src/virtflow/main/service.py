@@ -25,6 +25,7 @@ from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
 from virtflow.control.relay import Courier, Relay
 from virtflow.control.schedule import Scheduler
+from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
 from virtflow.control.vms import Vms
@@ -33,7 +34,7 @@ from virtflow.election import Election, Term
 from virtflow.engine.fleet import Fleet
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
-from virtflow.main.parts import make_election, make_inventories, make_queue, make_store
+from virtflow.main.parts import make_election, make_inventories, make_queue, make_store, make_strategy_file
 from virtflow.model.clock import Clock
 from virtflow.queue import Queue
 from virtflow.store.contract import Store
@@ -61,6 +62,7 @@ class Service:
     election: Election
     relay: Relay
     relay_election: Election
+    strategy_file: StrategyFile | None
     loops: Loops
 
     @contextlib.asynccontextmanager
@@ -75,6 +77,8 @@ class Service:
                 self.loops.start(stack, "scheduling", self.scheduler.run)
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)
+                if self.strategy_file:
+                    self.loops.start(stack, "strategy_file", self.strategy_file.run)
                 if RELAY in self.config.role:
                     self.loops.start(stack, RELAY, Office(self.relay_election, self.relay.work).run)
                 if SCHEDULER in self.config.role:
@@ -166,7 +170,7 @@ def build(
         accept_queue_max=config.accept_queue_max,
     )
     hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock)
-    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock, default_strategy=config.strategy)
+    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock)
     watch = Inventories(
         make_inventories(config) if inventories is None else inventories,
         store=store,
@@ -177,8 +181,9 @@ def build(
         usage=config.inventory_usage,
     )
     tasks = Tasks(store=store, mirror=mirror, waiting=waiting, clock=clock, tell=tell)
-    summary = Summary(store=store, inventories=watch, clock=clock, default_strategy=config.strategy)
-    metrics.read_from(summary=summary, scheduler=scheduler, inventories=watch)
+    summary = Summary(store=store, inventories=watch, clock=clock, mirror=mirror)
+    strategy_file = make_strategy_file(config, mirror)
+    metrics.read_from(summary=summary, scheduler=scheduler, inventories=watch, strategy_file=strategy_file)
     house = House(
         hosts=hosts,
         pools=pools,
@@ -192,7 +197,10 @@ def build(
         answers=answers,
         inventories=watch,
         summary=summary,
-        health=Health(store=store, scheduler=scheduler, inventories=watch, loops=loops.states, relay=relay),
+        health=Health(
+            store=store, scheduler=scheduler, inventories=watch, loops=loops.states, relay=relay,
+            notes=strategy_file.notes if strategy_file else dict,
+        ),
         metrics=metrics,
     )  # fmt: skip
     return Service(
@@ -210,5 +218,6 @@ def build(
         relay=relay,
         election=election or make_election(SCHEDULER, config, store),
         relay_election=make_election(RELAY, config, store),
+        strategy_file=strategy_file,
         loops=loops,
     )
