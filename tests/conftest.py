@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.databases"]
+pytest_plugins = ["tests.databases", "tests.brokers"]
 
 ROOT = Path(__file__).parent.parent
 NOT_RUN = "service missing: "
