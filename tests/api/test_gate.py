@@ -45,6 +45,27 @@ async def test_without_a_token_none_is_needed(api: Api) -> None:
     assert (await api.get("/v1/hosts")).status == 200
 
 
+async def test_a_process_without_the_role_api_serves_only_those_who_watch_it(service: Service) -> None:
+    api = Api(app_of(service, roles=frozenset({"scheduler", "relay"})))
+    for path in ("/healthz", "/readyz", "/metrics"):
+        assert (await api.get(path)).status == 200
+        assert (await api("HEAD", path)).status == 200
+    paths = {operation.path for operation in OPERATIONS} | {"/docs", "/openapi.json", "/nope", "/metrics/x", "/"}
+    for path in paths - {"/healthz", "/readyz", "/metrics"}:
+        for method in ("GET", "POST"):
+            answer = await api(method, path)
+            assert (answer.status, answer.code) == (421, "not_served_here"), path
+            assert "relay and scheduler" in answer.json["detail"]
+            assert "--role api" in answer.json["remedy"]
+
+
+async def test_what_is_served_elsewhere_is_not_told_to_strangers(service: Service) -> None:
+    api = Api(app_of(service, roles=frozenset({"relay"}), token=Secret("s3cret")))
+    assert (await api.get("/v1/hosts")).status == 401
+    assert (await api.get("/v1/hosts", headers={"authorization": "Bearer s3cret"})).status == 421
+    assert (await api.get("/metrics")).status == 401
+
+
 async def test_another_host_is_not_us(service: Service) -> None:
     """A web page that made its own name point to 127.0.0.1 must not speak to us in the reader's name."""
     api = Api(app_of(service, allowed_hosts=frozenset({"127.0.0.1", "localhost", "[::1]"})))

@@ -164,7 +164,7 @@ class Away:
         self.is_away = False
 
     def __getattr__(self, name: str) -> object:
-        if self.is_away and name != "close":
+        if self.is_away and name not in ("close", "origin"):
             raise Unavailable("the database does not answer")
         return getattr(self._store, name)
 

@@ -48,11 +48,11 @@ async def test_every_courier_is_out_for_the_term_and_back_after_it() -> None:
         working = asyncio.create_task(relay.work(term))
         for courier in couriers:
             await courier.is_out.wait()
-        assert loops.states == {"courier nats": "ok", "courier kafka": "ok"}
+        assert loops.report() == {"courier nats": "ok", "courier kafka": "ok"}
         await term.resign()
         await working
     assert all(courier.is_back.is_set() for courier in couriers)
-    assert loops.states == {}
+    assert loops.report() == {}
 
 
 async def test_a_courier_that_stumbles_sets_out_again_and_the_others_do_not_notice() -> None:

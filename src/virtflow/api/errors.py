@@ -13,6 +13,7 @@ VirtflowError
 ├── TooLarge           the body is larger than the limit
 ├── WrongMediaType     the body is not JSON, or is compressed
 ├── WrongHost          the Host header names somebody else
+├── NotServedHere      this process does not have the role for it
 └── Internal           a defect of ours; the log has the rest under the request id
 """
 
@@ -88,6 +89,10 @@ class WrongHost(VirtflowError):
     code = "wrong_host"
 
 
+class NotServedHere(VirtflowError):
+    code = "not_served_here"
+
+
 class Internal(VirtflowError):
     code = "internal_error"
 
@@ -108,6 +113,7 @@ STATUS: dict[type[VirtflowError], int] = {
     TooLarge: 413,
     WrongMediaType: 415,
     WrongHost: 421,
+    NotServedHere: 421,
     InvalidRequest: 422,
     KeyReused: 422,
     Busy: 429,
@@ -145,6 +151,7 @@ TITLES = {
     "no_such_pool": "No such pool",
     "no_such_route": "Nothing is here",
     "not_found": "No such thing",
+    "not_served_here": "Another process serves this",
     "outcome_unknown": "Whether it was done is not known",
     "retry_transaction": "Other writers were in the way",
     "task_not_found": "No such task",

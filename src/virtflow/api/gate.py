@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 
 from virtflow.api.body import Disconnected, Message, Receive, has_body, linger
-from virtflow.api.errors import Internal, Unauthorized, WrongHost, render_problem, status_of
+from virtflow.api.errors import Internal, NotServedHere, Unauthorized, WrongHost, render_problem, status_of
 from virtflow.api.exchange import KEY, App, Exchange, Scope, Send
-from virtflow.api.settings import ApiSettings
+from virtflow.api.settings import API, ApiSettings
 from virtflow.control.orders import Rendered
 from virtflow.model.errors import VirtflowError
 
@@ -19,6 +19,8 @@ Observe = Callable[[str, int, float], None]
 
 #: probes of orchestrators carry no token and come often
 PROBES = frozenset({"/healthz", "/readyz"})
+#: what every process serves, whatever its roles
+WATCHED = PROBES | {"/metrics"}
 _CLOSE = ((b"connection", b"close"),)
 
 
@@ -39,6 +41,8 @@ class Gate:
         self._gets = gets
         self._observe = observe
         self._new_request_id = settings.new_request_id
+        self._roles = settings.roles
+        self._serves_all = API in settings.roles
         self._linger_s_max = settings.linger_s_max
         self._hosts = frozenset(host.lower().encode() for host in settings.allowed_hosts)
         self._token = b"Bearer " + settings.token.reveal().encode() if settings.token else None
@@ -91,11 +95,17 @@ class Gate:
     def _admit(self, exchange: Exchange) -> None:
         if self._hosts and not self._is_us(exchange.headers.get(b"host", b"")):
             raise WrongHost("the Host header names somebody else", remedy="use a name that this service is known by")
-        if self._token is None or exchange.path in PROBES:
-            return
-        given = exchange.headers.get(b"authorization", b"")
+        if self._token is not None and exchange.path not in PROBES:
+            self._check_token(exchange.headers.get(b"authorization", b""), self._token)
+        if not self._serves_all and exchange.path not in WATCHED:
+            raise NotServedHere(
+                f"this process does not serve the API; it has the role {' and '.join(sorted(self._roles))}",
+                remedy="ask a process that was started with --role api; here are /healthz, /readyz and /metrics alone",
+            )
+
+    def _check_token(self, given: bytes, token: bytes) -> None:
         # the same time for every wrong token; the scheme's name may be written in any case
-        if not hmac.compare_digest(b"Bearer " + given[7:] if given[:7].lower() == b"bearer " else b"", self._token):
+        if not hmac.compare_digest(b"Bearer " + given[7:] if given[:7].lower() == b"bearer " else b"", token):
             raise Unauthorized("this needs a token", remedy="send Authorization: Bearer and the token")
 
     def _is_us(self, host: bytes) -> bool:

@@ -1,5 +1,7 @@
 """For whoever watches this process: probes and metrics."""
 
+from typing import Literal
+
 import msgspec
 
 from virtflow.api.operation import Call, Noun, ok
@@ -8,6 +10,9 @@ from virtflow.control.orders import Rendered
 from virtflow.model.views import HealthReport
 
 health = Noun("health")
+
+Role = Literal["api", "scheduler", "relay"]
+Holding = Literal["leading", "following"]
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -18,10 +23,16 @@ class HealthOut(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     #: part -> "ok", or what is wrong
     parts: dict[str, str]
+    #: what this process does
+    roles: list[Role]
+    #: office -> whether this process holds it; those of its roles
+    offices: dict[str, Holding]
+    #: so many events of others are not in this process's picture of the fleet yet
+    behind: int | None
 
 
 def _shown(report: HealthReport) -> Rendered:
-    return ok(HealthOut(ok=report.ok, parts=report.parts), status=200 if report.ok else 503)
+    return ok(msgspec.convert(report, HealthOut, from_attributes=True), status=200 if report.ok else 503)
 
 
 @health.get("/healthz", answers={200: HealthOut, 503: HealthOut})

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from virtflow.model.limits import BODY_BYTES_MAX, STREAMS_MAX
 from virtflow.model.secret import Secret
 
+#: the role that serves everything below
+API = "api"
+
 
 def numbered_request_ids() -> Callable[[], str]:
     """Drawn once, then counted: unlike a draw for each request, that costs nothing."""
@@ -22,6 +25,8 @@ class ApiSettings:
     #: for `/v1/info`
     version: str = ""
     database: str = ""
+    #: of this process; without the role `api` it answers to whoever watches it, and to nobody else
+    roles: frozenset[str] = frozenset({API})
     #: when given, every route but the probes needs it
     token: Secret | None = None
     #: names and addresses a Host header may bear; empty: any. Keeps web pages from reaching a loopback service

@@ -71,7 +71,9 @@ class Inventories:
         return [self._report(watched) for watched in self._watched]
 
     async def run(self) -> None:
+        """Until cancelled, also when there is nobody to ask."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.Event().wait())
             for watched in self._watched:
                 group.create_task(self._follow(watched))
 

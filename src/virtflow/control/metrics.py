@@ -32,6 +32,7 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_inventory_skipped_records": (("source", "location"), "records of the last answer that were not usable"),
     "virtflow_scheduler_up": ((), "1 when this process schedules"),
     "virtflow_strategy_file_up": ((), "1 when the strategy file is in use as it is, 0 when an older word is kept"),
+    "virtflow_loop_restarts_total": (("loop",), "loops of this process that failed and were started again"),
 }
 
 
@@ -44,6 +45,7 @@ class Metrics:
         self._to_schedule_s = _Histogram("virtflow_scheduler_time_to_schedule_seconds")
         self._registry.register(self._to_schedule_s)
         self._round_s = self._histogram("virtflow_scheduler_round_duration_seconds")
+        self._restarts = self._counter("virtflow_loop_restarts_total")
         self._requests_by: dict[tuple[str, int], Counter] = {}
         self._summary: Summary | None = None
         self._scheduler: Scheduler | None = None
@@ -77,6 +79,9 @@ class Metrics:
         """Batches wait equally long, so equal times are counted first and entered once."""
         for seconds, count in Counts(waited_s).items():
             self._to_schedule_s.observe(seconds, count)
+
+    def observe_restart(self, loop: str) -> None:
+        self._restarts.labels(loop).inc()
 
     def observe_round(self, seconds: float) -> None:
         self._round_s.observe(seconds)

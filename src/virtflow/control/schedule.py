@@ -269,6 +269,7 @@ class Scheduler:
             if self._must_reload:
                 await self._reload()
             self._failures = 0
+            self._is_well()
             await self._slots.acquire()
             try:
                 decided = await self._next_round() if self.is_leading else self._next_acceptance()
@@ -278,10 +279,12 @@ class Scheduler:
             if decided is None:
                 self._slots.release()
                 continue
-            self.state = "following" if decided.is_acceptance else "ok"
             writing = asyncio.create_task(self._write(decided))
             self._rounds.add(writing)
             writing.add_done_callback(self._rounds.discard)
+
+    def _is_well(self) -> None:
+        self.state = "ok" if self.is_leading else "following"
 
     async def _wait_for_work(self) -> None:
         if self._inbox or (self._fresh and self.is_leading):

@@ -80,14 +80,15 @@ class Service:
                 if self.strategy_file:
                     self.loops.start(stack, "strategy_file", self.strategy_file.run)
                 if RELAY in self.config.role:
-                    self.loops.start(stack, RELAY, Office(self.relay_election, self.relay.work).run)
+                    self._hold(stack, Office(self.relay_election, self.relay.work))
                 if SCHEDULER in self.config.role:
-                    self.loops.start(stack, SCHEDULER, Office(self.election, self._lead).run)
+                    self._hold(stack, Office(self.election, self._lead))
                     await self._see_who_leads()
                 if self.store.origin:
                     self.scheduler.follow()
                 stack.push_async_callback(self.scheduler.stop)
                 stack.callback(self.feed.close)
+                stack.callback(self.loops.may_end)
                 yield self.house
         finally:
             await self.election.close()
@@ -95,6 +96,10 @@ class Service:
             await self.relay.close()
             await self.queue.close()
             await self.store.close()
+
+    def _hold(self, stack: contextlib.AsyncExitStack, office: Office) -> None:
+        self.loops.start(stack, f"office of {office.name}", office.run)
+        self.loops.watch(f"work of {office.name}", lambda: office.state)
 
     async def _see_who_leads(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -132,8 +137,10 @@ def build(
     clock = clock or SystemClock()
     store = store or make_store(config)
     queue = queue or make_queue(config)
-    loops = Loops()
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
+    loops = Loops(restarted=metrics.observe_restart)
+    election = election or make_election(SCHEDULER, config, store)
+    relay_election = make_election(RELAY, config, store)
     mirror = Mirror(
         Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None)
     )
@@ -198,7 +205,15 @@ def build(
         inventories=watch,
         summary=summary,
         health=Health(
-            store=store, scheduler=scheduler, inventories=watch, loops=loops.states, relay=relay,
+            store=store,
+            scheduler=scheduler,
+            inventories=watch,
+            follower=follower,
+            mirror=mirror,
+            roles=config.role,
+            elections=tuple(one for one in (election, relay_election) if one.office in config.role),
+            relay=relay,
+            loops=loops.report,
             notes=strategy_file.notes if strategy_file else dict,
         ),
         metrics=metrics,
@@ -216,8 +231,8 @@ def build(
         feed=feed,
         queue=queue,
         relay=relay,
-        election=election or make_election(SCHEDULER, config, store),
-        relay_election=make_election(RELAY, config, store),
+        election=election,
+        relay_election=relay_election,
         strategy_file=strategy_file,
         loops=loops,
     )

@@ -74,6 +74,7 @@ async def _serve_until_told(
             allowed_hosts=_LOOPBACK_NAMES if is_loopback(config.host) else frozenset(),
             body_bytes_max=config.body_bytes_max,
             database=without_secrets(config.database_url.reveal()),
+            roles=config.role,
         )
         app = wrap_app(create_app(house, settings=settings))
         await run_server(app, host=config.host, port=config.port, ready=_say_hello)
