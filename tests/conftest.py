@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,9 @@ def read_services() -> dict[str, str]:
     rows = [line.split() for line in lines if line and not line.startswith("#")]
     return {name: program for name, _package, program in rows}
 
+
+# a shell gives its background jobs a deaf ear for Ctrl-C, and every program that a test starts inherits it
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SERVICES = read_services()
 PROGRAMS = {name: path for name, program in SERVICES.items() if (path := find_program(program))}
