@@ -374,9 +374,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "node_name",
-        Kind("a name", _printable),
+        Kind("names and addresses of one machine with commas between, or none", _printable),
         "",
-        "The machine this process runs on. A host of that name or address carries virtflow and gets no VMs.",
+        "The machine this process runs on: a host of that name or address gets no VMs. Empty: the machine's own name.",
     ),
     Setting(
         "self_hosts",

@@ -130,7 +130,7 @@ def summary(pool: str, number: int, **said: int) -> records.PoolSummary:
 
 
 FLEET = records.Fleet(
-    pools=(summary("", 2), summary("general", 9, cordoned=1, missing=1), summary("large", 150)),
+    pools=(summary("", 2), summary("general", 9, cordoned=1, missing=1, self_hosts=1), summary("large", 150)),
     tasks={"completed": 1200, "queued": 3, "failed": 0},
     oldest_waiting_s=300.0,
     inventory=(
@@ -153,7 +153,12 @@ def listed(rows: Sequence[Any], columns: list[Column[Any]], screen: Screen, *, w
     return draw_table(rows, columns, screen, wide=wide)
 
 
-SOME_HOSTS = [host(1), host(2, cordoned=True, dedicated=True, pool=""), host(3, missing_since=LATER)]
+SOME_HOSTS = [
+    host(1),
+    host(2, cordoned=True, dedicated=True, pool=""),
+    host(3, missing_since=LATER),
+    host(4, carries_virtflow=True, schedulable=False),
+]
 SOME_VMS = [
     vm("web-1", host="bm-001", address="10.0.0.1"),
     vm("vm-019a9a2b7c1d7e3f8a4b5c6d7e8f9a0b"),

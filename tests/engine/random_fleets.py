@@ -47,6 +47,7 @@ def hosts(draw: st.DrawFn, name: str | None = None) -> Host:
         dedicated=draw(st.booleans()),
         cordoned=draw(st.sampled_from((False, False, False, True))),
         missing=draw(st.sampled_from((False, False, False, False, True))),
+        carries_virtflow=draw(st.sampled_from((False, False, False, False, True))),
     )
 
 

@@ -45,6 +45,7 @@ patterns = st.lists(st.integers(0, 3), min_size=1, max_size=12)
             st.tuples(st.just("change"), hosts()),
             st.tuples(st.just("remove"), st.integers(0, 1000)),
             st.tuples(st.just("room"), st.integers(0, 1000)),
+            st.tuples(st.just("self"), st.integers(0, 1000)),
         ),
         min_size=1,
         max_size=12,
@@ -80,6 +81,11 @@ def test_every_history_ends_on_the_same_hosts_as_a_plain_loop(
             name = sorted(plain.hosts)[thing % len(plain.hosts)]
             fleet.set_room(name, {"cpu": 1000, "memory": 512}, 1)
             plain.hosts[name].used, plain.hosts[name].instances = {"cpu": 1000, "memory": 512}, 1
+        elif what == "self" and plain.hosts:
+            name = sorted(plain.hosts)[thing % len(plain.hosts)]
+            one = plain.hosts[name]
+            one.host = msgspec.structs.replace(one.host, carries_virtflow=not one.host.carries_virtflow)
+            assert fleet.set_self_hosts(plain.hosts[known].host.carries_virtflow for known in fleet.names)
         placed = [(name, shape) for name, shape in placed if name in plain.hosts]
 
 

@@ -48,7 +48,8 @@ def test_what_is_put_is_what_comes_out(some: list[Host]) -> None:
         row = made.host(one.name)
         assert made.host_by_id(one.id) == row
         assert (row.pool, row.zone, row.labels) == (one.spec.pool, one.spec.zone, one.spec.labels)
-        assert (row.dedicated, row.schedulable) == (one.spec.dedicated, one.is_schedulable)
+        assert (row.dedicated, row.schedulable) == (one.spec.dedicated, one.is_in_service)
+        assert row.carries_virtflow == one.carries_virtflow
         assert (row.instances, row.free["cpu"]) == (one.instances, one.free["cpu"])
         assert {name: amount for name, amount in row.total.items() if amount} == {
             name: amount for name, amount in one.total.items() if amount

@@ -139,6 +139,7 @@ def test_a_plan_that_overcommits_is_found() -> None:
 
 def test_a_plan_that_breaks_rules_is_found() -> None:
     assert plan_codes(host("a", id=1, cordoned=True), placement("a", ONE)) == ["not_schedulable"]
+    assert plan_codes(host("a", id=1, carries_virtflow=True), placement("a", ONE)) == ["on_self_host"]
     assert plan_codes(host("a", id=1, pool="p"), placement("a", ONE)) == ["wrong_pool"]
     assert plan_codes(host("a", id=1), placement("b", ONE)) == ["unknown_host"]
     assert plan_codes(host("a", id=1), placement("a", ONE, host_id=2)) == ["unknown_host"]

@@ -110,6 +110,8 @@ class HostOut(msgspec.Struct, frozen=True, kw_only=True):
     max_vms: int | None
     cordoned: bool
     schedulable: bool
+    #: it runs virtflow itself, and takes nothing for that
+    carries_virtflow: bool
     source: Source
     #: use that an inventory reports and that is not ours
     foreign: dict[str, int]
@@ -245,6 +247,7 @@ def host_out(host: Host) -> HostOut:
         max_vms=spec.capacity.get(VMS),
         cordoned=host.cordoned,
         schedulable=host.is_schedulable,
+        carries_virtflow=host.carries_virtflow,
         source=host.source,
         foreign=host.foreign,
         missing_since=time_or_none(host.missing_since_ms),

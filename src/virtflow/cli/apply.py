@@ -34,7 +34,18 @@ HOST_FIELDS: dict[str, object] = {
 POOL_FIELDS: dict[str, object] = {"overcommit": {}, "strategy": "", "accepts_work": True}
 #: what answers carry and a host is not told: a list that was read can be applied again
 _ANSWERED_ONLY = frozenset(
-    {"cordoned", "schedulable", "source", "foreign", "missing_since", "total", "allocatable", "used", "free"}
+    {
+        "cordoned",
+        "schedulable",
+        "carries_virtflow",
+        "source",
+        "foreign",
+        "missing_since",
+        "total",
+        "allocatable",
+        "used",
+        "free",
+    }
     | {"instances", "version", "created_at", "updated_at", "hosts", "explicit", "effective_strategy", "max_vms"}
 )
 _SIZES = ("cpu", "memory", "disk", "gpu", "vms")

@@ -65,7 +65,8 @@ def _by_pool(host: "Host") -> tuple[str, str]:
 
 
 def draw_pool(pool: "PoolSummary", hosts: "Sequence[Host]", screen: Screen) -> Iterator[str]:
-    marks = [f"{count:,} {word}" for count, word in ((pool.cordoned, "cordoned"), (pool.missing, "missing")) if count]
+    counts = ((pool.cordoned, "cordoned"), (pool.missing, "missing"), (pool.self_hosts, "with virtflow itself"))
+    marks = [f"{count:,} {word}" for count, word in counts if count]
     head = f"{words.plural(pool.hosts, 'host')}, {words.plural(pool.instances, 'VM')}"
     yield f"{screen.paint(words.say_pool(pool.pool), 'bold')}  {', '.join([head, *marks])}"
     yield "  " + "   ".join(_pool_bars(pool, screen))

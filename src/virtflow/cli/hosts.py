@@ -31,10 +31,12 @@ def state(host: "Host") -> str:
     """The reason why it takes nothing, or ready."""
     if host.missing_since is not None:
         return "missing"
-    return "cordoned" if host.cordoned else "ready"
+    if host.cordoned:
+        return "cordoned"
+    return "self" if host.carries_virtflow else "ready"
 
 
-STYLES = {"ready": "green", "cordoned": "yellow", "missing": "red"}
+STYLES = {"ready": "green", "cordoned": "yellow", "self": "cyan", "missing": "red"}
 
 
 def _use(dimension: str, host: "Host") -> str:
@@ -137,6 +139,7 @@ def draw_host(host: "Host", guests: "list[Vm]", screen: Screen) -> Iterator[str]
         ("host", host.name),
         ("pool", words.say_pool(host.pool)),
         ("state", state(host) + missing),
+        ("carries", "virtflow itself, and therefore takes nothing" if host.carries_virtflow else ""),
         ("dedicated", "yes" if host.dedicated else "no"),
         ("address", host.address),
         ("zone", host.zone),

@@ -96,7 +96,13 @@ def draw_pool(pool: "Pool", summary: "PoolSummary | None", screen: Screen) -> It
 
 
 def _hosts(pool: "Pool", summary: "PoolSummary | None") -> str:
-    counts = ((summary.cordoned, "cordoned"), (summary.missing, "missing")) if summary else ()
+    if summary is None:
+        return str(pool.hosts)
+    counts = (
+        (summary.cordoned, "cordoned"),
+        (summary.missing, "missing"),
+        (summary.self_hosts, "with virtflow itself"),
+    )
     return ", ".join([str(pool.hosts), *(f"{count} {word}" for count, word in counts if count)])
 
 

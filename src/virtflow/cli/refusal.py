@@ -57,6 +57,7 @@ def _by_operators(code: str, pool: str) -> Iterator[str]:
     """What no request can change. Which hosts are meant is not said here: tenants read it too."""
     commands = {
         "uncordon": f"virtflow get hosts --pool {pool} --cordoned",
+        "release_self_hosts": "virtflow config show",
         "open_pool": f"virtflow set pool {pool} --accepts-work",
         "raise_quota": f"virtflow get hosts --pool {pool} -o wide",
     }

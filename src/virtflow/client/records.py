@@ -87,6 +87,7 @@ class Host(Record, frozen=True, kw_only=True):
     dedicated: bool = False
     cordoned: bool = False
     schedulable: bool = True
+    carries_virtflow: bool = False
     source: str = ""
     foreign: Amounts = {}
     missing_since: Time | None = None
@@ -270,6 +271,7 @@ class PoolSummary(Record, frozen=True, kw_only=True):
     schedulable: int = 0
     cordoned: int = 0
     missing: int = 0
+    self_hosts: int = 0
     instances: int = 0
     total: Amounts = {}
     allocatable: Amounts = {}

@@ -31,14 +31,17 @@ class Hosts:
         self._clock = clock
         self._knock = knock
 
+    def _marked(self, host: Host) -> Host:
+        return self._mirror.self_hosts.marked(host)
+
     async def get(self, name: str) -> Host:
         host = await self._store.host(name)
         if host is None:
             raise NotFound(f"no host {name}", code="host_not_found", remedy="virtflow get hosts shows them all")
-        return host
+        return self._marked(host)
 
     async def list(self, where: HostFilter, *, after: str, limit: int) -> Sequence[Host]:
-        return await self._store.hosts(where, after=after, limit=limit)
+        return [self._marked(host) for host in await self._store.hosts(where, after=after, limit=limit)]
 
     async def register(
         self,
@@ -68,7 +71,7 @@ class Hosts:
         ]
         async with self._store.transaction() as tx:
             ids = await tx.add_hosts(rows)
-            hosts = [msgspec.structs.replace(row, id=key) for row, key in zip(rows, ids, strict=True)]
+            hosts = [self._marked(msgspec.structs.replace(row, id=key)) for row, key in zip(rows, ids, strict=True)]
             if receipt is not None:
                 await tx.remember_answers([receipt.answer(hosts, now_ms)])
             await tx.append_events([_event(EventType.HOST_REGISTERED, host, actor=actor) for host in hosts])
@@ -118,7 +121,7 @@ class Hosts:
         pool = await self._store.pool(host.spec.pool)
         row = with_room(msgspec.structs.replace(host, updated_ms=self._clock.now_ms()), pool)
         async with self._store.transaction() as tx:
-            changed = await tx.change_host(row, expected_version=host.version)
+            changed = self._marked(await tx.change_host(row, expected_version=host.version))
             await tx.append_events([_event(event, changed, actor=actor)])
         self._mirror.put_hosts([changed])
         self._knock()
@@ -140,7 +143,9 @@ class Hosts:
             if before.cordoned == cordoned and expected_version in (None, before.version):
                 host = before  # said twice: nothing changes, nothing is told
             else:
-                host = await tx.set_cordon(name, cordoned=cordoned, at_ms=now_ms, expected_version=expected_version)
+                host = self._marked(
+                    await tx.set_cordon(name, cordoned=cordoned, at_ms=now_ms, expected_version=expected_version)
+                )
             if receipt is not None:
                 await tx.remember_answers([receipt.answer(host, now_ms)])
             if host is not before:

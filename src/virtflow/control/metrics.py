@@ -22,7 +22,7 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_scheduler_placements_total": (("strategy", "outcome"), "tasks decided: placed, queued, retried, failed"),
     "virtflow_scheduler_time_to_schedule_seconds": ((), "acceptance to placement"),
     "virtflow_scheduler_round_duration_seconds": ((), "one round of the loop, decision to durable commit"),
-    "virtflow_hosts": (("pool", "state"), "hosts: schedulable, cordoned, missing"),
+    "virtflow_hosts": (("pool", "state"), "hosts: schedulable, cordoned, missing, self (they carry virtflow)"),
     "virtflow_pool_resource": (("pool", "dimension", "kind"), "per pool and dimension: total, allocatable, used"),
     "virtflow_instances": (("state",), "instances: placed, waiting"),
     "virtflow_tasks": (("state",), "tasks by state"),
@@ -97,6 +97,7 @@ class Metrics:
         for pool in fleet.pools:
             for state in ("schedulable", "cordoned", "missing"):
                 yield "virtflow_hosts", (pool.pool, state), getattr(pool, state)
+            yield "virtflow_hosts", (pool.pool, "self"), pool.self_hosts
             for kind in ("total", "allocatable", "used"):
                 for dimension, amount in getattr(pool, kind).items():
                     yield "virtflow_pool_resource", (pool.pool, dimension, kind), amount

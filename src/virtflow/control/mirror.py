@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from virtflow.control.self_hosts import SelfHosts
 from virtflow.engine.fleet import Fleet
 from virtflow.model.host import Host
 from virtflow.model.pool import Pool
@@ -17,8 +18,9 @@ class Mirror:
     `opening` counts changes that may let something fit that did not before.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, self_hosts: SelfHosts | None = None) -> None:
         self.fleet = fleet
+        self.self_hosts = self_hosts or SelfHosts()
         self.opening = 0
         #: what others wrote up to here is in it
         self.position = 0
@@ -36,7 +38,7 @@ class Mirror:
             for pool in await moment.pools():
                 fleet.put_pool(pool)
             async for hosts in moment.all_hosts():
-                fleet.put_hosts(hosts)
+                fleet.put_hosts(map(self.self_hosts.marked, hosts))
                 addresses.update((host.id, host.spec.address) for host in hosts)
         self.fleet, self._addresses, self.position = fleet, addresses, position
         self._read_at = {}
@@ -65,7 +67,7 @@ class Mirror:
 
     def put_hosts(self, hosts: Iterable[Host]) -> None:
         """New or changed hosts. What is taken from a known one is known better here than in the row."""
-        fresh = [self._with_known_room(host) for host in hosts]
+        fresh = [self._with_known_room(self.self_hosts.marked(host)) for host in hosts]
         self.fleet.put_hosts(fresh)
         self._addresses.update((host.id, host.spec.address) for host in fresh)
         self._opened()
@@ -75,6 +77,17 @@ class Mirror:
         if room is None or self.fleet.host(host.name).id != host.id:  # of an earlier host of that name
             return host
         return msgspec.structs.replace(host, used=room[0], instances=room[1])
+
+    def see_machines(self, machines: Iterable[str]) -> bool:
+        """Where processes of virtflow run now; says whether other hosts than before carry them."""
+        if not self.self_hosts.see(machines):
+            return False
+        carries, addresses = self.self_hosts.carries, self._addresses
+        marks = [carries(name, addresses.get(key, ""), labels) for name, key, labels in self.fleet.labels()]
+        is_news = self.fleet.set_self_hosts(marks)
+        if is_news:
+            self._opened()
+        return is_news
 
     def remove_host(self, host: Host) -> None:
         self.fleet.remove_host(host.name)

@@ -25,7 +25,7 @@ class Summary:
         by_pool: dict[str, list[Host]] = defaultdict(list)
         async for hosts in self.store.all_hosts():
             for host in hosts:
-                by_pool[host.spec.pool].append(host)
+                by_pool[host.spec.pool].append(self.mirror.self_hosts.marked(host))
         counts = await self.store.counts()
         oldest = counts.oldest_waiting_ms
         return FleetSummary(
@@ -46,6 +46,7 @@ def _pool_summary(pool: str, hosts: list[Host]) -> PoolSummary:
         schedulable=sum(host.is_schedulable for host in hosts),
         cordoned=sum(host.cordoned for host in hosts),
         missing=sum(host.missing_since_ms is not None for host in hosts),
+        self_hosts=sum(host.carries_virtflow for host in hosts),
         instances=sum(host.instances for host in hosts),
         total=_sum([host.total for host in hosts]),
         allocatable=_sum([host.allocatable for host in hosts]),

@@ -20,11 +20,11 @@ _Word = TypeVar("_Word", bound=Hashable)
 Label = tuple[str, str]
 
 #: one value for each host
-FACTS = ("ids", "pool", "zone", "label_set", "dedicated", "schedulable", "instances")
+FACTS = ("ids", "pool", "zone", "label_set", "dedicated", "schedulable", "carries_virtflow", "instances")
 #: one value for each dimension and host: [dimension, row]
 AMOUNTS = ("total", "limit", "room", "busy")
 #: what filters that do not look at room look at
-ATTRIBUTES = ("pool", "zone", "label_set", "dedicated", "schedulable")
+ATTRIBUTES = ("pool", "zone", "label_set", "dedicated", "schedulable", "carries_virtflow")
 
 NOT_THERE = -1
 
@@ -85,7 +85,9 @@ class Columns:
     zone: NDArray[np.int32]
     label_set: NDArray[np.int32]
     dedicated: Mask
+    #: neither cordoned nor missing
     schedulable: Mask
+    carries_virtflow: Mask
     instances: Ints
     #: capacity x ratio: what utilisation is measured against
     total: Ints
@@ -166,7 +168,8 @@ def columns_of(hosts: Sequence[Host], vocabulary: Vocabulary) -> Columns:
         zone=np.array([vocabulary.zones.add(host.spec.zone) for host in hosts], np.int32),
         label_set=np.array([_label_set(host, vocabulary) for host in hosts], np.int32),
         dedicated=np.array([host.spec.dedicated for host in hosts], np.bool_),
-        schedulable=np.array([host.is_schedulable for host in hosts], np.bool_),
+        schedulable=np.array([host.is_in_service for host in hosts], np.bool_),
+        carries_virtflow=np.array([host.carries_virtflow for host in hosts], np.bool_),
         instances=np.array([host.instances for host in hosts], np.int64),
         total=total,
         limit=limit,

@@ -32,6 +32,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "larger_than_any_host": "it would not fit on any host that may carry it, were the host empty",
         "strategy_failed": "the strategy failed, or scored none of the hosts that would do",
         "pool_closed": "the pool takes no new work",
+        "only_self_hosts": "every host that would do carries virtflow itself",
         "no_available_hosts": "there is no host, or every one that would do is cordoned or missing",
         "insufficient_resources": "the hosts that may carry it have not enough room now",
         "gang_incomplete": "each member fits alone, but not all of them together",
@@ -100,6 +101,9 @@ def _code(fleet: Fleet, shape: Shape, in_pool: Mask, refused: Mapping[str, Mask]
     if mistake:
         return mistake
     suited = in_pool & ~_any(refused, (filters.labels.name, filters.zone.name, filters.dedicated.name))
+    suited &= ~refused[filters.not_self.name]
+    if not suited.any():
+        return "only_self_hosts"
     if not (suited & _fits_when_empty(fleet.columns, shape)).any():
         return "larger_than_any_host"
     if (suited & ~refused[filters.pool_accepts_work.name]).sum() == 0:
@@ -186,9 +190,11 @@ def _text(code: str, shape: Shape, hosts: Columns, in_pool: Mask, constraints: S
         ]
         return f"{CODES[code]}: of {int(in_pool.sum())} hosts in {pool}, {', '.join(lacks)}"
     if code == "larger_than_any_host":
-        return f"{CODES[code]}: {_too_large(shape, hosts, in_pool)}"
+        return f"{CODES[code]}: {_too_large(shape, hosts, in_pool & ~hosts.carries_virtflow)}"
     if code in {"label_unsatisfied", "zone_unsatisfied"}:
         return f"{CODES[code]}: {_not_there(code, shape, in_pool, constraints)}"
+    if code == "only_self_hosts":
+        return f"{CODES[code]}: {pool}; the settings self_hosts, self_label and node_name say which do"
     if code in {"no_such_pool", "pool_closed", "no_available_hosts"}:
         return f"{CODES[code]}: {pool}"
     return CODES[code]

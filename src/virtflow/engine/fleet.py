@@ -6,7 +6,7 @@ put in, the same fleet comes out.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -50,6 +50,7 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     dedicated: bool
     schedulable: bool
+    carries_virtflow: bool
     instances: int
     total: dict[str, int]
     allocatable: dict[str, int]
@@ -205,11 +206,27 @@ class Fleet:
             labels=dict(words.label_sets.words[columns.label_set[row]]),
             dedicated=bool(columns.dedicated[row]),
             schedulable=bool(columns.schedulable[row]),
+            carries_virtflow=bool(columns.carries_virtflow[row]),
             instances=int(columns.instances[row]),
             total=self._amounts(columns.total[:, row]),
             allocatable=self._amounts(columns.limit[:, row]),
             used=self._amounts(columns.limit[:, row] - columns.room[:, row]),
         )
+
+    def labels(self) -> Iterator[tuple[str, int, dict[str, str]]]:
+        """Name, id and labels of each host, in the order of names."""
+        columns, words = self.columns, self.columns.vocabulary.label_sets.words
+        for name, key, number in zip(self.names, columns.ids.tolist(), columns.label_set.tolist(), strict=True):
+            yield name, key, dict(words[number])
+
+    def set_self_hosts(self, carries_virtflow: Iterable[bool]) -> bool:
+        """Which hosts carry virtflow itself, in the order of names; says whether that is news."""
+        mask = np.fromiter(carries_virtflow, np.bool_, len(self))
+        rows = np.flatnonzero(self.columns.carries_virtflow != mask)
+        self.columns.carries_virtflow[rows] = mask[rows]
+        self.note_changes(rows.tolist())
+        self._note_attribute_changes(rows.tolist())
+        return len(rows) > 0
 
     # ── pools ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ _INDISPENSABLE = frozenset({CPU, MEMORY, VMS})
 #: What only an operator can change: code and text of the change.
 _BY_OPERATORS = {
     filters.schedulable.name: ("uncordon", "hosts taken back into service"),
+    filters.not_self.name: ("release_self_hosts", "hosts that carry virtflow itself let in by its settings"),
     filters.pool_accepts_work.name: ("open_pool", "the pool open for new work"),
     VMS: ("raise_quota", "a higher quota of VMs per host"),
 }

@@ -25,6 +25,7 @@ CODES: Mapping[str, str] = {
     "labels_missing": "an instance stands on a host without a label it asked for",
     "dedicated_rule": "an instance must, or must not, stand on a dedicated host, and the opposite is so",
     "not_schedulable": "a plan places on a host that takes no new work",
+    "on_self_host": "a plan places on a host that carries virtflow itself",
     "gang_torn": "a plan places some members of a gang and not the others",
 }
 
@@ -68,8 +69,10 @@ def verify_plan(hosts: Iterable[Host], plan: Plan) -> list[Violation]:
         if one.request.key in seen:
             found.append(_violation("placed_twice", _room(host), instance=key))
         seen.add(one.request.key)
-        if not host.is_schedulable:
+        if not host.is_in_service:
             found.append(_violation("not_schedulable", _room(host), instance=key))
+        if host.carries_virtflow:
+            found.append(_violation("on_self_host", _room(host), instance=key))
         found += _rules(one.request.shape, _room(host), key)
         for dimension, amount in one.request.shape.wants:
             wanted[one.host_id][dimension] += amount

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from virtflow.config import Config
 from virtflow.control.mirror import Mirror
+from virtflow.control.self_hosts import SelfHosts
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.election import Election
 from virtflow.election.open import open_election
@@ -57,3 +58,12 @@ def make_strategy_file(config: Config, mirror: Mirror) -> StrategyFile | None:
     file = StrategyFile(config.strategy_file, known=strategies.names, use=mirror.use_strategy)
     mirror.use_strategy(file.read())
     return file
+
+
+def make_self_hosts(config: Config) -> SelfHosts:
+    return SelfHosts(names=config.self_hosts, label=config.self_label, here=[node_of(config)])
+
+
+def node_of(config: Config) -> str:
+    """The machine we run on, by the name that its host would bear. Simulated hosts are no machines."""
+    return config.node_name or ("" if config.simulate else socket.gethostname())

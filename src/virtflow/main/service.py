@@ -34,7 +34,14 @@ from virtflow.election import Election, Term
 from virtflow.engine.fleet import Fleet
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
-from virtflow.main.parts import make_election, make_inventories, make_queue, make_store, make_strategy_file
+from virtflow.main.parts import (
+    make_election,
+    make_inventories,
+    make_queue,
+    make_self_hosts,
+    make_store,
+    make_strategy_file,
+)
 from virtflow.model.clock import Clock
 from virtflow.queue import Queue
 from virtflow.store.contract import Store
@@ -52,6 +59,7 @@ class Service:
     config: Config
     store: Store
     house: House
+    mirror: Mirror
     scheduler: Scheduler
     follower: Follower
     inventories: Inventories
@@ -142,7 +150,8 @@ def build(
     election = election or make_election(SCHEDULER, config, store)
     relay_election = make_election(RELAY, config, store)
     mirror = Mirror(
-        Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None)
+        Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None),
+        make_self_hosts(config),
     )
 
     def tell() -> None:
@@ -222,6 +231,7 @@ def build(
         config=config,
         store=store,
         house=house,
+        mirror=mirror,
         scheduler=scheduler,
         follower=follower,
         inventories=watch,

@@ -44,6 +44,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     foreign: dict[str, int] = {}
     #: since when the source no longer lists it; None = it does
     missing_since_ms: int | None = None
+    #: it runs virtflow itself. Not in the database: follows from settings and from where processes run
+    carries_virtflow: bool = False
     version: int = 1
     created_ms: int = 0
     updated_ms: int = 0
@@ -60,8 +62,13 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         return self.spec.name
 
     @property
-    def is_schedulable(self) -> bool:
+    def is_in_service(self) -> bool:
         return not self.cordoned and self.missing_since_ms is None
+
+    @property
+    def is_schedulable(self) -> bool:
+        """Takes new instances, as far as there is room."""
+        return self.is_in_service and not self.carries_virtflow
 
     @property
     def free(self) -> dict[str, int]:

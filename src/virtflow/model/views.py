@@ -68,6 +68,8 @@ class PoolSummary(msgspec.Struct, frozen=True, kw_only=True):
     schedulable: int
     cordoned: int
     missing: int
+    #: they carry virtflow itself
+    self_hosts: int
     instances: int
     #: dimension -> amount
     total: dict[str, int]

@@ -31,6 +31,7 @@ def host(
     dedicated: bool = False,
     cordoned: bool = False,
     missing: bool = False,
+    carries_virtflow: bool = False,
 ) -> Host:
     """A host as the database has it. Its id follows from its name unless given."""
     room = {
@@ -46,6 +47,7 @@ def host(
         spec=HostSpec(name=name, pool=pool, zone=zone, labels=dict(labels or {}), dedicated=dedicated, capacity=room),
         cordoned=cordoned,
         missing_since_ms=1 if missing else None,
+        carries_virtflow=carries_virtflow,
         total=room,
         allocatable=room,
         used=dict(used or {}),

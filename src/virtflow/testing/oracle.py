@@ -175,6 +175,7 @@ def allows(host: Host, pools: Mapping[str, Pool], shape: Shape) -> bool:
     return (
         spec.pool == shape.pool
         and (pool is None or pool.spec.accepts_work)
+        and not host.carries_virtflow
         and not host.cordoned
         and host.missing_since_ms is None
         and (shape.dedicated is not Dedicated.REQUIRED or spec.dedicated)

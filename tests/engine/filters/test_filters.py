@@ -14,6 +14,8 @@ TABLE = [
     ("in_pool", [host("a", pool="p"), host("b", pool="")], shape(pool=""), "b"),
     ("in_pool", [A, B], shape(pool="nowhere"), ""),
     ("schedulable", [A, host("b", cordoned=True), host("c", missing=True)], shape(), "a"),
+    ("not_self", [A, host("b", carries_virtflow=True)], shape(), "a"),
+    ("not_self", [host("a", carries_virtflow=True)], shape(), ""),
     ("dedicated", [A, host("b", dedicated=True)], shape(dedicated=Dedicated.REQUIRED), "b"),
     ("dedicated", [A, host("b", dedicated=True)], shape(dedicated=Dedicated.FORBIDDEN), "a"),
     ("dedicated", [A, host("b", dedicated=True)], shape(dedicated=Dedicated.ALLOWED), "ab"),

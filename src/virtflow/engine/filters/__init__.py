@@ -6,6 +6,7 @@ from virtflow.engine.filters.enough_room import enough_room
 from virtflow.engine.filters.filter import Filter
 from virtflow.engine.filters.in_pool import in_pool
 from virtflow.engine.filters.labels import labels
+from virtflow.engine.filters.not_self import not_self
 from virtflow.engine.filters.pool_accepts_work import pool_accepts_work
 from virtflow.engine.filters.schedulable import schedulable
 from virtflow.engine.filters.zone import zone
@@ -20,13 +21,14 @@ __all__ = [
     "dedicated",
     "in_pool",
     "labels",
+    "not_self",
     "pool_accepts_work",
     "schedulable",
     "zone",
 ]
 
 #: They look at a host's attributes alone: asked once for each shape and change of a host.
-STATIC: tuple[Filter, ...] = (in_pool, pool_accepts_work, schedulable, dedicated, labels, zone)
+STATIC: tuple[Filter, ...] = (in_pool, not_self, pool_accepts_work, schedulable, dedicated, labels, zone)
 #: What is left of a host changes with each placement.
 ROOM: Filter = enough_room
 ALL: tuple[Filter, ...] = (*STATIC, ROOM)
