@@ -76,8 +76,7 @@ def _show(child: Child, server: str, hosts: int, *, leave: bool) -> int:
         _place(client, hosts)
         _draw(client)
         _explain(client)
-    _say_goodbye(server, stays=not leave)
-    return Exit.OK if leave else _stay(child)
+    return Exit.OK if leave else _stay(child, server)
 
 
 def _start(child: Child, client: "Client", hosts: int) -> None:
@@ -127,9 +126,7 @@ def _explain(client: "Client") -> None:
         output.show(draw_preview(preview, order, screen_of()))
 
 
-def _say_goodbye(server: str, *, stays: bool) -> None:
-    if not stays:
-        return
+def _say_goodbye(server: str) -> None:
     usual = f"http://127.0.0.1:{USUAL_PORT}"
     elsewhere = [] if server == usual else [f"  export VIRTFLOW_SERVER={server}"]
     output.show(
@@ -150,8 +147,9 @@ def _say_goodbye(server: str, *, stays: bool) -> None:
     sys.stdout.flush()
 
 
-def _stay(child: Child) -> int:
+def _stay(child: Child, server: str) -> int:
     try:
+        _say_goodbye(server)
         while True:
             time.sleep(0.5)
             child.check()
