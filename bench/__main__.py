@@ -22,6 +22,8 @@ from bench.postgres import find_program
 from bench.report import Figure
 
 SECTIONS = ("engine", "store", "http", "restart", "memory")
+#: measured when asked for
+MORE_SECTIONS = ("fsck",)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         described["fsync"] = {folder.name: machine.fsync_times(folder.path)._asdict() for folder in folders}
         print("\n".join(report.machine_lines(described)), flush=True)
         run = Run(quick=options.quick, databases=_databases(options.database), folders=folders)
-        exit_code = _measure(run, options.only)
+        exit_code = _measure(run, options.parts or options.only)
     document = {
         "machine": described,
         "quick": options.quick,
@@ -67,6 +69,7 @@ def _measure(run: Run, only: Sequence[str]) -> int:
         "store": lambda: parts.measure_store(run.databases, run.folders, quick=run.quick),
         "http": lambda: parts.measure_http(run.databases, run.folders, quick=run.quick, say=run.say),
         "restart": lambda: parts.measure_restart(run.databases[0], run.folders[0], quick=run.quick),
+        "fsck": lambda: parts.measure_fsck(run.databases, run.folders[0], quick=run.quick),
         "memory": lambda: parts.measure_memory(run.databases[0], run.folders[0], quick=run.quick),
     }
     for name in only:
@@ -92,10 +95,9 @@ def _databases(asked: str) -> list[str]:
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="?", type=_sections, help=f"some of {','.join(SECTIONS + MORE_SECTIONS)}")
     parser.add_argument("--quick", action="store_true", help="smaller numbers, under 90 s; shows the order of things")
-    parser.add_argument(
-        "--only", type=_sections, default=list(SECTIONS), metavar="PARTS", help=f"some of {','.join(SECTIONS)}"
-    )
+    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="PARTS", help="the same")
     parser.add_argument("--database", choices=(http.SQLITE, http.POSTGRESQL, "both"), default="both")
     parser.add_argument("--out", type=Path, help="a folder for bench.json, bench.md and bench.svg")
     parser.add_argument(
@@ -106,10 +108,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 def _sections(text: str) -> list[str]:
     names = text.split(",")
-    unknown = [name for name in names if name not in SECTIONS]
+    known = SECTIONS + MORE_SECTIONS
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
-    return [name for name in SECTIONS if name in names]
+        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}; there are {', '.join(known)}")
+    return [name for name in known if name in names]
 
 
 if __name__ == "__main__":

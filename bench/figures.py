@@ -4,11 +4,11 @@ import argparse
 import asyncio
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, http, restart, store
+from bench import engine, fsck, http, restart, store
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -261,6 +261,30 @@ def measure_memory(database: str, folder: Folder, *, quick: bool) -> Found:
         beside=f"{with_vms:.0f} MiB with {found.vms:,} VMs",
     )
     return [per_host, per_vm], {"memory": found.document()}
+
+
+# ── the checker ───────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_fsck(databases: list[str], folder: Folder, *, quick: bool) -> Found:
+    found = [
+        fsck.measure(folder.path / f"fsck-{database}", database=database, events=_vms(quick=quick))
+        for database in databases
+    ]
+    figures = [
+        Figure(
+            key=f"fsck.{one.database}",
+            what=f"fsck --history of {one.events:,} events, {NAMES[one.database]}",
+            measured=one.seconds,
+            unit="s",
+            goal=60,
+            stretch=20,
+            less_is_better=True,
+            beside=f"{one.events_per_s:,.0f} events/s, {one.resident_bytes / 2**20:,.0f} MiB",
+        )
+        for one in found
+    ]
+    return figures, {"fsck": [asdict(one) for one in found]}
 
 
 def _vms(*, quick: bool) -> int:

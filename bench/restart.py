@@ -67,10 +67,10 @@ def measure(folder: Path, *, hosts: int, vms: int, database: str = SQLITE, start
         server = Server(url, folder=folder)
         try:
             _, nothing = _restart(server, place=False)
-            asyncio.run(_fill(url, hosts=hosts, vms=0))
+            asyncio.run(fill(url, hosts=hosts, vms=0))
             _, with_hosts = _restart(server, place=True)
             started_s = time.perf_counter()
-            asyncio.run(_fill(url, hosts=0, vms=vms))
+            asyncio.run(fill(url, hosts=0, vms=vms))
             fill_s = time.perf_counter() - started_s
             # after a clean end nothing is checked at the start, so this one has read only what it keeps
             _, with_vms = _restart(server, place=True)
@@ -121,7 +121,7 @@ def _first_placement(server: Server) -> None:
 # ── filling ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _fill(url: str, *, hosts: int, vms: int) -> None:
+async def fill(url: str, *, hosts: int, vms: int) -> None:
     """Through the same use cases as the API, without HTTP."""
     config = load_config(environ={}, known_strategies=strategies.names(), flags={"database_url": url})
     async with build(config).running() as house:

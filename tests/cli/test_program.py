@@ -216,6 +216,11 @@ def test_benchmarks_are_of_the_source_tree(alone: Program, monkeypatch: pytest.M
         ),
         (["node-api", "--port", "5001", "--hosts", "3"], "node_api", ["--port", "5001", "--hosts", "3"]),
         (["fsck", "--database-url", "x.db", "-o", "json"], "fsck", ["--database-url", "x.db", "--output", "json"]),
+        (
+            ["fsck", "--history", "--at-rest", "--clients", "a", "--clients", "b"],
+            "fsck",
+            ["--history", "--at-rest", "--clients", "a", "--clients", "b"],
+        ),
         (["config", "show", "-o", "json", "--port", "9"], "config_show", ["--output", "json", "--port", "9"]),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from virtflow.control.history.invariants import INVARIANTS
 from virtflow.control.metrics import METRICS
 from virtflow.engine import filters, strategies
 from virtflow.model import limits
@@ -36,6 +37,11 @@ def test_every_metric_is_documented_with_its_labels() -> None:
 
 def test_every_event_is_documented() -> None:
     assert set(rows("events.md")) >= {kind.value for kind in EventType}
+
+
+def test_every_invariant_is_documented_with_what_it_is_judged_by() -> None:
+    told = {name: tuple(cells) for name, cells in rows("fsck.md").items() if re.fullmatch(r"I\d+", name)}
+    assert told == {key: (one.statement, ", ".join(one.sources)) for key, one in INVARIANTS.items()}
 
 
 def test_the_diagram_of_task_states_is_drawn_from_the_table() -> None:

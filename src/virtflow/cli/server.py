@@ -77,11 +77,23 @@ def fsck(
     ctx: typer.Context,
     database_url: DatabaseUrl = None,
     config_file: ConfigFile = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FORMAT", help="json, or words.")] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Replay the event log, and judge every invariant of docs/fsck.md.")
+    ] = False,
+    clients: Annotated[
+        list[str] | None,
+        typer.Option("--clients", metavar="FILE", help="What a client wrote down; judged beside it. May be repeated."),
+    ] = None,
+    at_rest: Annotated[
+        bool, typer.Option("--at-rest", help="Nobody is at work: what is not finished counts as wrong.")
+    ] = False,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FORMAT", help="table, json or yaml.")] = None,
 ) -> int:
     """Check the whole database: no host overfull, every request with one outcome. Ends with 1 if not."""
     given = {"database-url": database_url, "config": config_file, "output": output}
-    return _main("fsck", _words(given) + ctx.args)
+    words = [name for name, is_on in {"--history": history, "--at-rest": at_rest}.items() if is_on]
+    words += [word for file in clients or () for word in ("--clients", file)]
+    return _main("fsck", words + _words(given) + ctx.args)
 
 
 @noun(config, "show", context_settings=PASS_ON)

@@ -6,7 +6,7 @@ Nothing waits for the network inside a transaction but the database itself.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -276,6 +276,9 @@ class Moment(Protocol):
     def scan_instances(self) -> AsyncIterator[list[Removed]]: ...
     def scan_tasks(self) -> AsyncIterator[list[Task]]: ...
     def scan_events(self) -> AsyncIterator[list[Event]]: ...
+    def bare_rows(self, table: str) -> AsyncIterator[Sequence[Sequence[Any]]]:
+        """The columns of `sql/history.sql`, in chunks: for who must not trust what we make of them."""
+        ...
 
 
 class Store(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from virtflow.model.errors import Fenced
 from virtflow.store.answers import AnswerReads, AnswerWrites
 from virtflow.store.events import EventReads, EventWrites
+from virtflow.store.history import HistoryReads
 from virtflow.store.hosts import HostReads, HostWrites
 from virtflow.store.instances import InstanceReads, InstanceWrites
 from virtflow.store.interned import Interned
@@ -17,7 +18,9 @@ from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
 
 
-class Reads(HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads, OutletReads):
+class Reads(
+    HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads, OutletReads, HistoryReads
+):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
 
     async def setting(self, key: str) -> str | None:

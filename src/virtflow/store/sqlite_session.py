@@ -35,6 +35,8 @@ _LOST_WRITES = frozenset(
 )
 #: Few rows that are long already: packing them would only copy.
 _NOT_PACKED = frozenset({"events_after", "events_between"})
+#: Who reads everything has no busy event loop beside it.
+_NEVER_PACKED = "history_"
 
 _VALUES = re.compile(r"VALUES \((\$1(?:, \$\d+)*)\)")
 _Result = TypeVar("_Result")
@@ -236,7 +238,7 @@ class PackedSession:
     def _run(self, name: str, arguments: Sequence[Any]) -> Sequence[Row]:
         connection = self._idle.get()
         try:
-            if name in _NOT_PACKED:
+            if name in _NOT_PACKED or name.startswith(_NEVER_PACKED):
                 return connection.execute(self._statements[name], bindings(arguments)).fetchall()
             return _packed_rows(connection, self._statements[name], bindings(arguments))
         finally:

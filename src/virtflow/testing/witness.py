@@ -179,8 +179,20 @@ class Witness:
 
 
 def fsck(database_url: str) -> dict[str, Any]:
-    """`virtflow fsck` on a database that nobody serves; its JSON report."""
-    command = [sys.executable, "-m", "virtflow.main", "fsck", "--database-url", database_url, "-o", "json"]
+    """`virtflow fsck`, then `--history`, on a database that may be in use; the JSON report of the first."""
+    report = _fsck(database_url)
+    prove(database_url)
+    return report
+
+
+def prove(database_url: str, *, clients: Sequence[Path] = (), at_rest: bool = False) -> dict[str, Any]:
+    """`virtflow fsck --history`; its JSON report. What does not hold is an AssertionError that says it."""
+    files = [word for file in clients for word in ("--clients", str(file))]
+    return _fsck(database_url, "--history", *files, *(["--at-rest"] if at_rest else []))
+
+
+def _fsck(database_url: str, *flags: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "virtflow.main", "fsck", *flags, "--database-url", database_url, "-o", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(json.loads(done.stdout))

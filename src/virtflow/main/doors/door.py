@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
+from types import MappingProxyType
 
 from virtflow.config import Config, load_config
 from virtflow.engine import strategies
@@ -12,14 +13,16 @@ from virtflow.model.errors import VirtflowError
 EXIT_CONFIGURATION = 78
 
 
-def guarded(run: Callable[[], int]) -> int:
-    """Nobody but a developer ever sees a traceback."""
+def guarded(run: Callable[[], int], *, exits: Mapping[type[VirtflowError], int] = MappingProxyType({})) -> int:
+    """Nobody but a developer ever sees a traceback. `exits`: the codes of errors that scripts should tell apart."""
     try:
         return run()
     except VirtflowError as error:
         remedy = f"\n{error.remedy}" if error.remedy else ""
         print(f"virtflow: {error.detail}{remedy}", file=sys.stderr)
-        return EXIT_CONFIGURATION if error.error_code == "invalid_setting" else 1
+        if error.error_code == "invalid_setting":
+            return EXIT_CONFIGURATION
+        return next((code for kind, code in exits.items() if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
         return 130
 
@@ -54,3 +57,18 @@ def take_option(words: list[str], *names: str) -> str | None:
             del words[place]
             return value if equals else words.pop(place) if place < len(words) else ""
     return None
+
+
+def take_options(words: list[str], *names: str) -> list[str]:
+    """The same for an option that may be repeated."""
+    values: list[str] = []
+    while (value := take_option(words, *names)) is not None:
+        values.append(value)
+    return values
+
+
+def take_switch(words: list[str], name: str) -> bool:
+    if name not in words:
+        return False
+    words.remove(name)
+    return True

@@ -1,0 +1,40 @@
+"""Who decided under which fence: I14."""
+
+from collections.abc import Mapping
+
+from virtflow.control.history.log import Commit
+from virtflow.control.history.report import Report
+
+
+class Leaders:
+    """The fences of placements, in the order of the log."""
+
+    def __init__(self, report: Report, *, newest: int) -> None:
+        self._report = report
+        self._newest = newest
+        self._last = 0
+        self.holders: dict[int, str] = {}
+
+    def take(self, commit: Commit) -> None:
+        for place, line in enumerate(commit.lines):
+            if line.type == "task.completed":
+                self._check(line.fence, commit.origin, commit.first + place)
+
+    def _check(self, fence: int, origin: str, seq: int) -> None:
+        if fence == self._last and self.holders.get(fence) == origin:
+            return
+        if fence < self._last:
+            self._report.add("I14", f"event {seq} bears fence {fence} after {self._last}", seq=seq)
+        if fence > self._newest:
+            self._report.add("I14", f"event {seq} bears fence {fence}, the newest is {self._newest}", seq=seq)
+        holder = self.holders.setdefault(fence, origin)
+        if holder != origin:
+            self._report.add("I14", f"event {seq}: fence {fence} is held by {holder} and by {origin}", seq=seq)
+        self._last = max(self._last, fence)
+
+
+def check_leases(leases: Mapping[str, tuple[str, int]], newest: int, report: Report) -> None:
+    """Nobody holds an office of deciding under a fence that was never given."""
+    holder, fence = leases.get("scheduler", ("", 0))
+    if fence > newest:
+        report.add("I14", f"{holder} holds the lease of the scheduler under fence {fence}, the newest is {newest}")
