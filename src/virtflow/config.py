@@ -97,6 +97,7 @@ class Config:
     tick_s: float
     events_keep: int
     idempotency_keep_s: int
+    drain_s: float
     body_bytes_max: int
     accept_queue_max: int
     log_level: str
@@ -494,6 +495,12 @@ SETTINGS: tuple[Setting, ...] = (
         _whole(60, 366 * 86_400),
         str(IDEMPOTENCY_KEEP_S),
         "Seconds for which answers to an Idempotency-Key are kept.",
+    ),
+    Setting(
+        "drain_s",
+        _decimal(0, 5),
+        "1",
+        "Seconds for which a process that was told to stop still answers, so that clients go elsewhere without a loss.",
     ),
     Setting("body_bytes_max", _whole(1024, 2**30), str(BODY_BYTES_MAX), "The largest request body, in bytes."),
     Setting(

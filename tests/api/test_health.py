@@ -50,6 +50,13 @@ async def test_a_database_that_hangs_does_not_make_the_probes_hang(
         assert "did not answer within 0.02 s" in answer.json["parts"]["database"]
 
 
+async def test_a_process_that_is_about_to_stop_is_well_but_not_ready(service: Service, api: Api) -> None:
+    service.house.health.leaving.set()
+    answer = await api.get("/readyz")
+    assert (answer.status, answer.json["parts"]["process"]) == (503, "stopping")
+    assert (await api.get("/healthz")).status == 200
+
+
 @pytest.fixture
 async def stuck() -> AsyncIterator[Service]:
     service = new_service()

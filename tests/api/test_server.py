@@ -253,6 +253,94 @@ async def test_a_stop_lets_requests_under_way_finish() -> None:
     assert b"connection: close" in answer
 
 
+@contextlib.asynccontextmanager
+async def draining(
+    app: Any, *, drain_s: float
+) -> AsyncIterator[tuple[int, asyncio.Event, list[str], asyncio.Task[None]]]:
+    """Port, the word to stop, what was heard of it, and the server itself."""
+    loop = asyncio.get_running_loop()
+    address: asyncio.Future[str] = loop.create_future()
+    stop, heard = asyncio.Event(), list[str]()
+    running = asyncio.create_task(
+        run_server(
+            app,
+            host="127.0.0.1",
+            port=0,
+            ready=address.set_result,
+            leaving=lambda: heard.append("leaving"),
+            stop=stop,
+            patience=Patience(drain_s=drain_s, stop_s_max=1.0),
+        )
+    )
+    try:
+        yield int((await address).rpartition(":")[2]), stop, heard, running
+    finally:
+        stop.set()
+        async with asyncio.timeout(5):
+            await running
+
+
+PROBE = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def read_answer(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return head + await reader.readexactly(length)
+
+
+async def test_a_server_told_to_stop_answers_on_and_closes_each_connection_with_its_answer(service: Service) -> None:
+    async with draining(app_of(service), drain_s=0.6) as (port, stop, heard, _):
+        idle = await asyncio.open_connection("127.0.0.1", port)
+        idle[1].write(PROBE)
+        assert b"connection: close" not in await read_answer(idle[0])
+        stop.set()
+        while not heard:
+            await asyncio.sleep(0.01)
+        idle[1].write(PROBE)  # a client with a kept connection knows nothing yet
+        assert (await read_answer(idle[0])).startswith(b"HTTP/1.1 200")
+        assert await idle[0].read() == b""
+        answer = await talk(port, PROBE)  # and a new one is answered as well
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in answer
+        idle[1].close()
+    assert heard == ["leaving"]
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_streams_end_at_the_word_not_after_the_drain(service: Service) -> None:
+    async with draining(app_of(service), drain_s=1.0) as (port, stop, _, running):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /v1/events/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b": welcome\n\n")
+        stop.set()
+        await reader.readuntil(b"event: server.closing")
+        assert not running.done()
+        writer.close()
+
+
+async def test_a_request_under_way_at_the_word_to_stop_is_answered_and_its_connection_closed() -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        began.set()
+        await go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with draining(slow, drain_s=0.3) as (port, stop, heard, _):
+        asking = asyncio.create_task(talk(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+        await began.wait()
+        stop.set()
+        while not heard:
+            await asyncio.sleep(0.01)
+        go_on.set()
+        answer = await asking
+    assert answer.endswith(b"ok")
+    assert b"connection: close" in answer
+
+
 def test_a_signal_stops_the_server_and_leaves_the_program_to_clean_up() -> None:
     program = textwrap.dedent("""
         import asyncio, sys

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import functools
 import resource
 import signal
 import socket
@@ -25,6 +26,7 @@ from virtflow.model.errors import InvalidSetting
 FILES_OF_OURS = 256
 
 Ready = Callable[[str], Awaitable[None] | None]
+_CLOSE = (b"connection", b"close")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Patience:
     #: for a client to take some of what waits for it
     write_s_max: float = 30.0
     connections_max: int = 4096
+    #: after the word to stop: everything is still answered, each answer being the last of its connection
+    drain_s: float = 0.0
     #: for requests under way when the service stops
     stop_s_max: float = 8.0
 
@@ -177,11 +181,24 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn that tells the streams when it stops, says when it is ready, and leaves the process alive."""
+    """uvicorn that says when it is ready and when it was told to stop, and leaves the process alive.
 
-    def __init__(self, config: uvicorn.Config, *, ready: Callable[[], Awaitable[None]]) -> None:
+    Told to stop, it first sends its clients elsewhere: streams end, and every answer closes its connection. A client
+    whose idle connection were just closed could be sending its next request at that very moment.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        ready: Callable[[], Awaitable[None]],
+        leaving: Callable[[], None],
+        drain_s: float,
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._leaving = leaving
+        self._drain_s = drain_s
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -191,14 +208,34 @@ class Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         await self._ready()
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
+        """A second time, or at once: nobody is waited for who has not begun a request."""
+        first = not self._stopping.is_set()
+        if first:
+            self._stopping.set()
+            self._leaving()
+            self._close_with_the_next_answer()
+        if first and self._drain_s and not at_once:
+            self._loop.call_later(self._drain_s, self._exit)
+        else:
+            self._exit()
+
+    def _exit(self) -> None:
         self.should_exit = True
-        self._stopping.set()
+
+    def _close_with_the_next_answer(self) -> None:
+        self.config.encoded_headers.append(_CLOSE)
+        self.server_state.default_headers = [*self.server_state.default_headers, _CLOSE]
+        for connection in self.server_state.connections:
+            cycle: Any = connection.cycle  # type: ignore[union-attr]
+            if cycle is not None and not cycle.response_complete:
+                cycle.keep_alive = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit and sig == signal.SIGINT:
+        by_hand = sig == signal.SIGINT
+        if self.should_exit and by_hand:
             self.force_exit = True
-        self._loop.call_soon_threadsafe(self.stop)
+        self._loop.call_soon_threadsafe(functools.partial(self.stop, at_once=by_hand))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -220,10 +257,14 @@ async def run_server(
     host: str,
     port: int,
     ready: Ready | None = None,
+    leaving: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
     patience: Patience | None = None,
 ) -> None:
-    """Serves until SIGTERM, SIGINT or `stop`. `ready` is told the address once it can be connected to."""
+    """Serves until SIGTERM, SIGINT or `stop`. `ready` is told the address once it can be connected to.
+
+    `leaving` is called once, at the word to stop, while everything is still answered.
+    """
     listener = listen(host, port)
     address = address_of(listener)
 
@@ -232,7 +273,8 @@ async def run_server(
         if answer is not None:
             await answer
 
-    server = Server(_config(app, with_room_for_connections(patience or Patience())), ready=tell_ready)
+    patience = with_room_for_connections(patience or Patience())
+    server = Server(_config(app, patience), ready=tell_ready, leaving=leaving, drain_s=patience.drain_s)
     stopper = asyncio.create_task(_stop_with(server, stop)) if stop is not None else None
     try:
         await server.serve(sockets=[listener])

@@ -34,6 +34,8 @@ class Health:
     #: the elections that it stands in
     elections: tuple[Election, ...]
     relay: Relay
+    #: set when this process was told to stop: it still answers, but others should be asked
+    leaving: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
     #: loops and offices: name -> "ok", or what is wrong
     loops: Callable[[], Mapping[str, str]]
     #: what is worth knowing and stops nobody, so that a restart would not help: part -> the note
@@ -58,6 +60,8 @@ class Health:
         asked = "ok" if self.inventories.asked_all or not self.scheduler.is_leading else "not asked yet"
         database, behind = await self._database()
         parts = {"scheduler": self.scheduler.state, "database": database, **self._mirror(), "inventories": asked}
+        if self.leaving.is_set():
+            parts["process"] = "stopping"
         return self._report(parts, good=_READY, behind=behind)
 
     def _report(self, parts: dict[str, str], *, good: Collection[str], behind: int | None) -> HealthReport:

@@ -14,6 +14,8 @@ log = structlog.get_logger(__name__)
 #: after work that failed, others get a chance to do it better
 REST_S, REST_S_MAX = 0.1, 5.0
 RESIGN_S_MAX = 2.0
+#: work that has gone on for so long is well again
+WELL_S = 2.0
 
 
 class Office:
@@ -34,16 +36,18 @@ class Office:
         """Until cancelled."""
         while True:
             term = await self._election.campaign()
+            well = asyncio.get_running_loop().call_later(WELL_S, self._is_well)
             try:
                 await self._work(term)
-                self._worked()
+                self._is_well()
             except Exception as error:
                 self._failed(error)
             finally:
+                well.cancel()
                 await _resign(term)
             await asyncio.sleep(min(REST_S_MAX, REST_S * 2**self._failures) if self._failures else 0)
 
-    def _worked(self) -> None:
+    def _is_well(self) -> None:
         self._failures, self.state = 0, "ok"
 
     def _failed(self, error: Exception) -> None:

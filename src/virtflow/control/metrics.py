@@ -1,9 +1,10 @@
 """What Prometheus reads. Gauges are computed anew at each scrape, never accumulated."""
 
+import asyncio
 import bisect
 import itertools
 from collections import Counter as Counts
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import HistogramMetricFamily
@@ -13,7 +14,11 @@ from virtflow.control.inventories import Inventories
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
+from virtflow.model.errors import VirtflowError
 from virtflow.model.views import FleetSummary
+
+#: who scrapes waits for ten seconds by default
+FLEET_S_MAX = 8.0
 
 #: every name with its labels and meaning; docs/metrics.md is tested against it
 METRICS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -32,6 +37,10 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_inventory_skipped_records": (("source", "location"), "records of the last answer that were not usable"),
     "virtflow_scheduler_up": ((), "1 when this process schedules"),
     "virtflow_strategy_file_up": ((), "1 when the strategy file is in use as it is, 0 when an older word is kept"),
+    "virtflow_database_up": (
+        (),
+        "1 when the database answered this scrape; without it there are no gauges of the fleet",
+    ),
     "virtflow_loop_restarts_total": (("loop",), "loops of this process that failed and were started again"),
 }
 
@@ -88,10 +97,20 @@ class Metrics:
 
     async def text(self) -> bytes:
         gauges = CollectorRegistry()
-        if self._summary is not None:
-            for name, labels, value in self._gauges(await self._summary.fleet()):
-                _set(gauges, name, labels, value)
+        for name, labels, value in [*await self._of_the_fleet(), *self._of_this_process()]:
+            _set(gauges, name, labels, value)
         return generate_latest(self._registry) + generate_latest(gauges)
+
+    async def _of_the_fleet(self) -> Sequence[tuple[str, tuple[str, ...], float]]:
+        """A database that is away takes these gauges along, and nothing else."""
+        if self._summary is None:
+            return ()
+        try:
+            async with asyncio.timeout(FLEET_S_MAX):
+                fleet = await self._summary.fleet()
+        except (VirtflowError, TimeoutError):
+            return [("virtflow_database_up", (), 0.0)]
+        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet)]
 
     def _gauges(self, fleet: FleetSummary) -> Iterator[tuple[str, tuple[str, ...], float]]:
         for pool in fleet.pools:
@@ -106,7 +125,9 @@ class Metrics:
         for state, count in fleet.tasks.items():
             yield "virtflow_tasks", (state,), count
         yield "virtflow_pending_age_seconds_max", (), fleet.oldest_waiting_s or 0.0
-        for report in fleet.inventory:
+
+    def _of_this_process(self) -> Iterator[tuple[str, tuple[str, ...], float]]:
+        for report in self._inventories.report() if self._inventories is not None else ():
             where = (report.source, report.location)
             if report.age_s is not None:
                 yield "virtflow_inventory_age_seconds", where, report.age_s

@@ -46,6 +46,8 @@ AGAIN_AFTER_MS = 1_000
 #: who waits is put off so often before he is told that it does not work now
 PATIENCE = 3
 STOP_WAIT_S_MAX = 8.0
+#: so often it is looked who waits too long for an answer
+OVERDUE_EVERY_S = 0.2
 POISONED = Explanation(
     code="poisoned",
     kind="request",
@@ -148,7 +150,7 @@ class Scheduler:
         """New tasks, to be accepted together; and where this process leads, decided in the same commit."""
         if self._stopping:
             raise Unavailable("this process is stopping", remedy="send it again in a moment")
-        self._inbox.put(submission)
+        self._inbox.put(submission, now_s=self._clock.monotonic_s())
 
     async def hear_of(self, ids: Sequence[bytes]) -> None:
         """Tasks that another process accepted, as the log tells."""
@@ -250,6 +252,12 @@ class Scheduler:
                 if isinstance(error, VirtflowError) or self._failures >= PATIENCE:
                     self._inbox.refuse(_away(error))
                 await asyncio.sleep(min(RESTART_WAIT_S_MAX, 0.05 * 2 ** min(self._failures, 10)))
+
+    async def answer_in_time(self) -> None:
+        """Until cancelled: whoever waited too long is told so."""
+        while True:
+            await asyncio.sleep(OVERDUE_EVERY_S)
+            self._inbox.refuse_overdue(now_s=self._clock.monotonic_s())
 
     async def stop(self) -> None:
         """Takes nothing new, writes what was handed in, ends."""

@@ -4,13 +4,24 @@ import asyncio
 
 from virtflow.control.orders import Receipt
 from virtflow.control.waiting import Waiting
+from virtflow.model.errors import OutcomeUnknown
 from virtflow.model.views import VmView
+
+
+class StillUnderWay(OutcomeUnknown):
+    """The caller was patient enough; the commit goes on, and `over` is done when that has ended."""
+
+    def __init__(self, over: asyncio.Future[None]) -> None:
+        super().__init__(
+            "the database did not answer in time", remedy="repeat with the same Idempotency-Key to learn the outcome"
+        )
+        self.over = over
 
 
 class Submission:
     """All orders of one request; accepted together, answered together."""
 
-    __slots__ = ("actor", "done", "receipt", "tasks", "views")
+    __slots__ = ("actor", "done", "due_s", "over", "receipt", "tasks", "views")
 
     def __init__(
         self,
@@ -24,6 +35,10 @@ class Submission:
         self.actor = actor
         self.receipt = receipt
         self.done = done
+        #: by the monotonic clock; given at the door
+        self.due_s = 0.0
+        #: there only when the caller was answered before the end
+        self.over: asyncio.Future[None] | None = None
         #: filled by the commit, in the order of the tasks
         self.views: list[VmView] = []
 
@@ -37,7 +52,17 @@ class Submission:
     def settle(self) -> None:
         if not self.done.done():
             self.done.set_result(self.views)
+        self._is_over()
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(error)
+        self._is_over()
+
+    def answer_before_the_end(self) -> None:
+        self.over = asyncio.get_running_loop().create_future()
+        self.done.set_exception(StillUnderWay(self.over))
+
+    def _is_over(self) -> None:
+        if self.over is not None and not self.over.done():
+            self.over.set_result(None)

@@ -11,7 +11,7 @@ from virtflow.control.ids import Ids
 from virtflow.control.mirror import Mirror
 from virtflow.control.orders import Receipt, VmOrder
 from virtflow.control.schedule import Scheduler
-from virtflow.control.submission import Submission
+from virtflow.control.submission import StillUnderWay, Submission
 from virtflow.control.tasks import end_tasks
 from virtflow.control.waiting import Waiting, WaitingRoom
 from virtflow.engine import strategies
@@ -77,6 +77,10 @@ class Vms:
             except asyncio.CancelledError:
                 await submission.ended()
                 raise
+        except StillUnderWay as unknown:
+            held, claims = claims, _NO_CLAIMS  # names stay taken until it is known what became of them
+            unknown.over.add_done_callback(lambda _: self._in_flight.difference_update(held))
+            raise
         finally:
             self._in_flight -= claims
 

@@ -82,6 +82,7 @@ class Service:
             async with contextlib.AsyncExitStack() as stack:
                 # left in the opposite order: what was handed in is written while we still hold our offices
                 self.loops.start(stack, "publishing", self.queue.publish)
+                self.loops.start(stack, "answering", self.scheduler.answer_in_time)
                 self.loops.start(stack, "scheduling", self.scheduler.run)
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)

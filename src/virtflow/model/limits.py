@@ -27,5 +27,7 @@ BATCH_LIMIT = 10_000
 #: Requests taken in but not yet written down. Beyond that: 429 and Retry-After.
 ACCEPT_QUEUE_MAX = 50_000
 COMMIT_TRIES_MAX = 5
+#: whoever ordered VMs is answered by then, whatever hangs
+ANSWER_S_MAX = 10.0
 EVENTS_PER_CHUNK_MAX = 1_000
 STREAMS_MAX = 256

@@ -12,9 +12,10 @@ from virtflow import __version__
 from virtflow.config import Config, is_loopback, make_data_folder
 from virtflow.engine.decide import warm_up
 from virtflow.main.doors.door import config_from, guarded
+from virtflow.main.leave import ANSWER_S_MAX, Departure, departure
 from virtflow.main.logs import set_up_logging
 from virtflow.main.parts import make_store
-from virtflow.main.service import build
+from virtflow.main.service import Service, build
 from virtflow.model.secret import without_secrets
 from virtflow.store.contract import Store
 
@@ -58,12 +59,24 @@ def _serve(config: Config, wrap_store: Callable[[Store], Store], wrap_app: Calla
 async def _serve_until_told(
     config: Config, wrap_store: Callable[[Store], Store], wrap_app: Callable[[App], App]
 ) -> int:
+    service = build(config, store=wrap_store(make_store(config)))
+    with departure() as leave:
+        await _serve_with(service, leave, wrap_app)
+    return 0
+
+
+async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[App], App]) -> None:
     from virtflow.api.app import create_app  # other doors start without it
-    from virtflow.api.server import run_server
+    from virtflow.api.server import Patience, run_server
     from virtflow.api.settings import ApiSettings
 
-    service = build(config, store=wrap_store(make_store(config)))
+    config = service.config
     async with service.running() as house:
+
+        def leaving() -> None:
+            leave.begin()
+            house.health.leaving.set()
+
         # what is here now stays: the collector need not look at it, nor look as often as it would in a small script
         gc.collect()
         gc.freeze()
@@ -77,8 +90,9 @@ async def _serve_until_told(
             roles=config.role,
         )
         app = wrap_app(create_app(house, settings=settings))
-        await run_server(app, host=config.host, port=config.port, ready=_say_hello)
-    return 0
+        drain_s = config.drain_s if config.is_shared else 0.0  # there is nobody else to go to
+        patience = Patience(drain_s=drain_s, stop_s_max=ANSWER_S_MAX - drain_s)
+        await run_server(app, host=config.host, port=config.port, ready=_say_hello, leaving=leaving, patience=patience)
 
 
 async def _say_hello(address: str) -> None:
