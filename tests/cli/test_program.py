@@ -221,6 +221,7 @@ def test_benchmarks_are_of_the_source_tree(alone: Program, monkeypatch: pytest.M
             "fsck",
             ["--history", "--at-rest", "--clients", "a", "--clients", "b"],
         ),
+        (["doctor", "--port", "9", "-o", "json"], "doctor", ["--output", "json", "--port", "9"]),
         (["config", "show", "-o", "json", "--port", "9"], "config_show", ["--output", "json", "--port", "9"]),
     ],
 )

@@ -74,7 +74,15 @@ _add_verb("Change", verbs.add, "add")
 _add_verb("Change", verbs.set_, "set")
 _add("Change", apply.apply, tasks.cancel, hosts.cordon, hosts.uncordon)
 _add("Run a server", demo.demo)
-_add("Run a server", server.serve, server.node_api, server.fsck, server.bench, context_settings=server.PASS_ON)
+_add(
+    "Run a server",
+    server.serve,
+    server.node_api,
+    server.doctor,
+    server.fsck,
+    server.bench,
+    context_settings=server.PASS_ON,
+)
 _add_verb("Run a server", verbs.config, "config")
 _add("This program", about.completion, about.version)
 

@@ -96,6 +96,17 @@ def fsck(
     return _main("fsck", words + _words(given) + ctx.args)
 
 
+def doctor(
+    ctx: typer.Context,
+    database_url: DatabaseUrl = None,
+    config_file: ConfigFile = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FORMAT", help="json, or words.")] = None,
+) -> int:
+    """Look at every part a server would use, and say how to mend it. Ends with 1 if something does not work."""
+    given = {"database-url": database_url, "config": config_file, "output": output}
+    return _main("doctor", _words(given) + ctx.args)
+
+
 @noun(config, "show", context_settings=PASS_ON)
 def config_show(
     ctx: typer.Context,

@@ -1,9 +1,10 @@
 """The only place that builds and connects things, and the doors that the command line knocks at."""
 
 from virtflow.main.doors.config_show import config_show
+from virtflow.main.doors.doctor import doctor
 from virtflow.main.doors.fsck import fsck
 from virtflow.main.doors.node_api import node_api
 from virtflow.main.doors.serve import serve
 from virtflow.main.service import Service, build
 
-__all__ = ["Service", "build", "config_show", "fsck", "node_api", "serve"]
+__all__ = ["Service", "build", "config_show", "doctor", "fsck", "node_api", "serve"]

@@ -30,6 +30,8 @@ from virtflow.store.session import Reader, Snapshots, to_the_end
 from virtflow.store.statements import statements
 
 CONNECTIONS_MAX = 10
+#: Older servers are not looked after by anybody any more.
+VERSION_MIN = 13
 #: How long a long read may rest between two of its steps.
 SNAPSHOT_REST_S = 60.0
 #: The server ends a statement first; this much later we stop waiting for its answer.
@@ -72,9 +74,10 @@ class PostgresStore(Reads, Housekeeping):
         self._snapshot: Snapshots = self._open_snapshot
 
     async def open(self) -> None:
-        with _usable(self._url):
+        with refusals(self._url):
             pool = await self._connect()
             try:
+                await _require_version(pool, self._url)
                 await (_require_newest if self._is_reading else _migrate)(pool, self._url)
             except BaseException:
                 pool.terminate()
@@ -238,6 +241,15 @@ async def _migrate(pool: Any, url: str) -> None:
                 )
 
 
+async def _require_version(pool: Any, url: str) -> None:
+    async with pool.acquire() as connection:
+        major = connection.get_server_version().major
+    if major < VERSION_MIN:
+        raise UnusableDatabase(
+            url, cause=f"the server is PostgreSQL {major}", remedy=f"upgrade it to PostgreSQL {VERSION_MIN} or newer"
+        )
+
+
 async def _require_newest(pool: Any, url: str) -> None:
     async with pool.acquire() as connection:
         migrations.require_newest(migrations.steps("postgresql"), await _version(connection), url=url)
@@ -250,7 +262,7 @@ async def _version(connection: Any) -> int:
 
 
 @contextlib.contextmanager
-def _usable(url: str) -> Iterator[None]:
+def refusals(url: str) -> Iterator[None]:
     """Every way in which a server can refuse us, with its way out."""
     try:
         yield

@@ -28,17 +28,17 @@ def guarded(run: Callable[[], int], *, exits: Mapping[type[VirtflowError], int] 
 
 
 def config_from(argv: Sequence[str]) -> Config:
-    _register_guests()
-    return load_config(environ=os.environ, known_strategies=strategies.names(), flags=_flags(argv))
+    register_guests()
+    return load_config(environ=os.environ, known_strategies=strategies.names(), flags=flags_of(argv))
 
 
-def _register_guests() -> None:
+def register_guests() -> None:
     """Strategies of other packages, found by their entry points."""
     for point in entry_points(group="virtflow.strategies"):
         strategies.register(point.load())
 
 
-def _flags(argv: Sequence[str]) -> dict[str, str]:
+def flags_of(argv: Sequence[str]) -> dict[str, str]:
     """`--database-url X` and `--database-url=X` as settings; config knows the names and judges the values."""
     flags: dict[str, str] = {}
     words = list(argv)
