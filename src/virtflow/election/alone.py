@@ -27,6 +27,9 @@ class Alone:
         self.state = "following"
         self._terms = 0
 
+    async def check(self) -> None:
+        """Nothing can be wrong with it."""
+
     async def campaign(self) -> Term:
         self._terms += 1
         self.state = "leading"

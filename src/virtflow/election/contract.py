@@ -10,9 +10,17 @@ class Term(Protocol):
     #: grows with every change of the holder
     number: int
 
-    def is_valid(self) -> bool: ...
-    async def ended(self) -> None: ...
-    async def resign(self) -> None: ...
+    def is_valid(self) -> bool:
+        """By our own clock, and false before anybody else may think so."""
+        ...
+
+    async def ended(self) -> None:
+        """Returns when it is over."""
+        ...
+
+    async def resign(self) -> None:
+        """Give the office back, so that nobody waits for the lease. Does nothing when it is over."""
+        ...
 
 
 class Election(Protocol):
@@ -20,5 +28,12 @@ class Election(Protocol):
     #: "following", "leading", or what is wrong
     state: str
 
-    async def campaign(self) -> Term: ...
+    async def check(self) -> None:
+        """InvalidSetting when it can never work as it is set up; what is away now may come back."""
+        ...
+
+    async def campaign(self) -> Term:
+        """Returns when this process is elected. The former term must be over."""
+        ...
+
     async def close(self) -> None: ...

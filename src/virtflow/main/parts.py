@@ -14,6 +14,7 @@ from virtflow.election.open import open_election
 from virtflow.engine import strategies
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
+from virtflow.model.clock import Clock
 from virtflow.queue import Queue
 from virtflow.queue.open import open_queue
 from virtflow.store.contract import Store
@@ -29,8 +30,8 @@ def process_name() -> str:
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"
 
 
-def make_election(office: str, config: Config, store: Store) -> Election:
-    return open_election(office)
+def make_election(office: str, config: Config, store: Store, clock: Clock) -> Election:
+    return open_election(office, store=store, lease_s=config.lease_s, clock=clock)
 
 
 def make_queue(config: Config) -> Queue:

@@ -76,6 +76,8 @@ class Service:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[House]:
         """Opens the store and does what its roles are; on the way out writes what was handed in, and closes."""
+        for election in (self.election, self.relay_election):
+            await election.check()
         await self.store.open()
         try:
             await self.follower.load()
@@ -148,8 +150,8 @@ def build(
     queue = queue or make_queue(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
     loops = Loops(restarted=metrics.observe_restart)
-    election = election or make_election(SCHEDULER, config, store)
-    relay_election = make_election(RELAY, config, store)
+    election = election or make_election(SCHEDULER, config, store, clock)
+    relay_election = make_election(RELAY, config, store, clock)
     mirror = Mirror(
         Fleet(config.strategy, weights={"hybrid": config.strategy_weights} if config.strategy_weights else None),
         make_self_hosts(config),

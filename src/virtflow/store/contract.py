@@ -4,6 +4,7 @@ A public method is one step in words; one `async with store.transaction() as tx`
 Nothing waits for the network inside a transaction but the database itself.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
@@ -15,8 +16,10 @@ from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
 from virtflow.model.host import Host, HostSpec, Source
 from virtflow.model.instance import Instance, Status
+from virtflow.model.lease import Lease
 from virtflow.model.outlet import Outlet, OutletMove
 from virtflow.model.pool import Pool, PoolSpec
+from virtflow.model.process import Process
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState
 
@@ -260,6 +263,17 @@ class Transaction(Protocol):
 
     async def remove_outlet(self, name: str) -> None: ...
 
+    # processes
+    async def put_process(self, process: Process) -> None:
+        """It is here, now: by the clock of the database."""
+        ...
+
+    async def remove_process(self, process_id: str) -> None: ...
+
+    async def remove_silent_processes(self, *, silent_ms: int) -> None:
+        """Those not seen for so long."""
+        ...
+
     async def set_setting(self, key: str, value: str) -> None:
         """Small state of our own, such as the round robin cursors."""
         ...
@@ -371,6 +385,37 @@ class Store(Protocol):
         ...
 
     async def outlet(self, name: str) -> Outlet | None: ...
+
+    # leases, each step a transaction of its own, and on a connection that waits for nobody's work
+    async def lease(self, office: str) -> Lease | None: ...
+    async def leases(self) -> list[Lease]:
+        """All, in name order."""
+        ...
+
+    async def take_lease(self, office: str, *, holder: str, seen: Lease | None) -> Lease | None:
+        """Compare and set. None when it is not as it was seen; `seen` None: there was none yet."""
+        ...
+
+    async def renew_lease(self, lease: Lease) -> Lease | None:
+        """The next beat, if everything is as it was at the last one; None when somebody else has it."""
+        ...
+
+    async def leave_lease(self, lease: Lease) -> None:
+        """Nobody holds it; does nothing when somebody else has it already."""
+        ...
+
+    async def note_lease(self, office: str, *, holder: str, term: int) -> None:
+        """Who was elected by others than this database, for whoever looks here."""
+        ...
+
+    def lease_session(self) -> asyncio.Event:
+        """Set when the session is gone on which the last of these steps was taken: others see that, too."""
+        ...
+
+    # processes
+    async def processes(self) -> list[Process]:
+        """All that were seen lately, the oldest first."""
+        ...
 
     async def setting(self, key: str) -> str | None: ...
     async def history_id(self) -> str:

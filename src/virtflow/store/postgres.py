@@ -14,6 +14,8 @@ from virtflow.store.failures import SETTING, UnusableDatabase
 from virtflow.store.hosts import read_dimensions
 from virtflow.store.housekeeping import Housekeeping
 from virtflow.store.interned import Interned
+from virtflow.store.leases import Leases, Line
+from virtflow.store.postgres_line import PostgresLine
 from virtflow.store.postgres_session import (
     ANY_FAILURE,
     ConnectionReader,
@@ -49,7 +51,7 @@ _CHANNEL = "virtflow"
 _ASK_LISTENER_S = 10.0
 
 
-class PostgresStore(Reads, Housekeeping):
+class PostgresStore(Reads, Housekeeping, Leases):
     """`reading`: writes nothing, makes no tables, and a replica will do."""
 
     def __init__(
@@ -85,11 +87,15 @@ class PostgresStore(Reads, Housekeeping):
         self._pool = pool
         self._near: Reader = PoolReader(pool, self._statements, self._connect_s)
         self._far = self._near
+        self._line: Line = PostgresLine(
+            self._url, self._statements, connect_s=self._connect_s, statement_s=self._statement_s
+        )
         await read_dimensions(self._near, self._interned)
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
         if pool:
+            self._line.close()
             try:
                 async with asyncio.timeout(self._connect_s):
                     await pool.close()

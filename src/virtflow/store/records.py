@@ -1,7 +1,8 @@
 """All nouns together: what both databases share of a store and of its transactions."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from virtflow.model.errors import Fenced
 from virtflow.store.answers import AnswerReads, AnswerWrites
@@ -12,14 +13,24 @@ from virtflow.store.instances import InstanceReads, InstanceWrites
 from virtflow.store.interned import Interned
 from virtflow.store.outlets import OutletReads, OutletWrites
 from virtflow.store.pools import PoolReads, PoolWrites
+from virtflow.store.processes import ProcessReads, ProcessWrites
 from virtflow.store.room import RoomWrites
-from virtflow.store.session import Reader, Session
+from virtflow.store.session import Reader, Row, Session
 from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
 
 
 class Reads(
-    HostReads, PoolReads, ShapeReads, InstanceReads, TaskReads, AnswerReads, EventReads, OutletReads, HistoryReads
+    HostReads,
+    PoolReads,
+    ShapeReads,
+    InstanceReads,
+    TaskReads,
+    AnswerReads,
+    EventReads,
+    OutletReads,
+    HistoryReads,
+    ProcessReads,
 ):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
 
@@ -55,6 +66,7 @@ class Writes(
     AnswerWrites,
     EventWrites,
     OutletWrites,
+    ProcessWrites,
 ):
     """One transaction; `interned` is its own until it commits."""
 
@@ -62,6 +74,10 @@ class Writes(
         self._session = session
         self._interned = interned
         self._origin = origin
+
+    async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
+        """A single statement, as the nouns have it."""
+        return await self._session.rows(name, *arguments)
 
     async def take_fence(self) -> int:
         return int((await self._session.rows("take_fence"))[0][0])

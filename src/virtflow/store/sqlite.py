@@ -17,6 +17,7 @@ from virtflow.store.failures import UnusableDatabase
 from virtflow.store.hosts import read_dimensions
 from virtflow.store.housekeeping import Housekeeping
 from virtflow.store.interned import Interned
+from virtflow.store.leases import Leases, Line
 from virtflow.store.lock import FileLock, Held
 from virtflow.store.records import Reads, Writes
 from virtflow.store.session import Reader, Row, Snapshots
@@ -44,7 +45,7 @@ WAL_PAGES_MAX = 12_000
 MEMORY_FILE_SYSTEM = Path("/dev/shm")  # noqa: S108  # where it is, not a temporary name
 
 
-class SqliteStore(Reads, Housekeeping):
+class SqliteStore(Reads, Housekeeping, Leases):
     """`path` None: a database for tests, gone at `close`, which runs without threads.
 
     `reading`: beside the process that owns the file, without its lock, and without a single write.
@@ -68,6 +69,7 @@ class SqliteStore(Reads, Housekeeping):
         self._checking: asyncio.Future[None] | None = None
         self._snapshots: set[_Snapshot] = set()
         self._snapshot: Snapshots = self._open_snapshot
+        self._line: Line = _Transactions(self)
         self._stack = contextlib.ExitStack()
 
     async def open(self) -> None:
@@ -290,6 +292,24 @@ class SqliteStore(Reads, Housekeeping):
         connection = connect(self._file, reading=reading)
         stack.callback(connection.close)
         return connection
+
+
+class _Transactions:
+    """Each statement in a transaction of its own: whoever owns the file has no session that others could see."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._end = asyncio.Event()
+
+    async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
+        async with self._store.transaction() as tx:
+            return await tx.rows(name, *arguments)
+
+    def end(self) -> asyncio.Event:
+        return self._end
+
+    def close(self) -> None:
+        self._end.set()
 
 
 class _Snapshot:

@@ -118,10 +118,10 @@ class Process:
         answer = self.ask("/readyz")
         return answer is not None and answer.status_code == 200
 
-    def is_leading(self) -> bool:
-        """By its own word: it holds the scheduler's office and has taken the fence."""
+    def is_leading(self, office: str = SCHEDULER) -> bool:
+        """By its own word. Who is elected scheduler leads when he has the fence and the fleet."""
         answer = self.ask("/readyz")
-        return answer is not None and answer.json().get("parts", {}).get(SCHEDULER) == "ok"
+        return answer is not None and answer.json().get("offices", {}).get(office) == "leading"
 
     def wait_until_ready(self, *, within_s: float = WITHIN_S) -> None:
         def ready() -> bool:
@@ -188,16 +188,18 @@ class Cluster:
             if process.is_alive() and not process.is_stopped:
                 process.wait_until_ready(within_s=within_s)
 
-    def who_leads(self) -> Process | None:
+    def who_leads(self, office: str = SCHEDULER) -> Process | None:
         """The only one that says so; None when nobody does, or more than one."""
-        leading = [process for process in self if process.is_leading()]
+        leading = [process for process in self if process.is_leading(office)]
         return leading[0] if len(leading) == 1 else None
 
-    def wait_for_leader(self, *, other_than: Process | None = None, within_s: float = WITHIN_S) -> Process:
+    def wait_for_leader(
+        self, office: str = SCHEDULER, *, other_than: Process | None = None, within_s: float = WITHIN_S
+    ) -> Process:
         found: list[Process] = []
 
         def leads() -> bool:
-            leader = self.who_leads()
+            leader = self.who_leads(office)
             if leader is not None and leader is not other_than:
                 found.append(leader)
             return bool(found)

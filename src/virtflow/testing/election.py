@@ -35,6 +35,9 @@ class _Candidate:
         self.state = "following"
         self._term: Term | None = None
 
+    async def check(self) -> None:
+        """Assemblies are always well."""
+
     async def campaign(self) -> Term:
         self.state = "following"
         self._term = await self._assembly.stand()
