@@ -68,6 +68,8 @@ class Config:
     role: frozenset[str]
     database_url: Secret
     broker_url: Secret
+    broker_timeout_s: float
+    broker_prefetch: int
     election: str
     lease_s: float
     kubernetes_lease: str
@@ -98,6 +100,7 @@ class Config:
     events_keep: int
     idempotency_keep_s: int
     drain_s: float
+    dead_keep_s: int
     body_bytes_max: int
     accept_queue_max: int
     log_level: str
@@ -361,6 +364,18 @@ SETTINGS: tuple[Setting, ...] = (
         "A RabbitMQ that carries knocks between processes. Without one the database does.",
     ),
     Setting(
+        "broker_timeout_s",
+        _decimal(0.1, 60),
+        "5",
+        "Seconds until a broker that does not answer is let go; requests never wait for it.",
+    ),
+    Setting(
+        "broker_prefetch",
+        _whole(1, 1000),
+        "16",
+        "Messages that the broker hands to the leader before one of them is acknowledged.",
+    ),
+    Setting(
         "election",
         _choice("database", "kubernetes"),
         "database",
@@ -502,6 +517,7 @@ SETTINGS: tuple[Setting, ...] = (
         "1",
         "Seconds for which a process that was told to stop still answers, so that clients go elsewhere without a loss.",
     ),
+    Setting("dead_keep_s", _whole(60, 10 * 366 * 86_400), "2592000", "Seconds for which dead letters are kept."),
     Setting("body_bytes_max", _whole(1024, 2**30), str(BODY_BYTES_MAX), "The largest request body, in bytes."),
     Setting(
         "accept_queue_max",

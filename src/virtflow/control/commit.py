@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import structlog
@@ -15,6 +15,7 @@ from virtflow.control.mirror import Mirror
 from virtflow.control.submission import Submission
 from virtflow.control.waiting import Waiting
 from virtflow.model.clock import Clock
+from virtflow.model.dead import DeadLetter, letter_of_tasks
 from virtflow.model.errors import Conflict, OutcomeUnknown, Unavailable
 from virtflow.model.event import Event, EventType
 from virtflow.model.explanation import Explanation
@@ -91,6 +92,16 @@ class TasksLost(Exception):
         self.ids = ids
 
 
+class LettersTaken(Conflict):
+    """Some dead letters were sent again by somebody else, or thrown away."""
+
+    code = "already_requeued"
+
+    def __init__(self, letters: Sequence[str]) -> None:
+        super().__init__(f"{letters[0]} was sent again already, or deleted", remedy="see what became of it")
+        self.letters = frozenset(letters)
+
+
 class Committer:
     """Writes rounds under the fence of this process."""
 
@@ -124,6 +135,8 @@ class Committer:
                 _turn_away(decided, outcome, clash, _with_names(decided, clash.names))
             except IdsTaken as clash:
                 _turn_away(decided, outcome, clash, _with_ids(decided, clash.ids))
+            except LettersTaken as clash:
+                _turn_away(decided, outcome, clash, [s for s in decided.submissions if s.letter in clash.letters])
             except Conflict as conflict:
                 await self._single_out(decided, outcome, mirror, conflict)
                 return outcome
@@ -184,6 +197,8 @@ class Committer:
             if refused:
                 raise RoomRefused(refused)
             await self._add_new(tx, decided, mirror)
+            if decided.failed:
+                await tx.add_dead(_letters(decided))
             if decided.cursors:
                 await tx.set_setting(_CURSORS, json.dumps(decided.cursors, sort_keys=True))
             events = self._events(decided)
@@ -208,6 +223,7 @@ class Committer:
     async def _add_new(self, tx: Transaction, decided: Round, mirror: Mirror) -> None:
         if not decided.submissions:
             return
+        await _take_letters(tx, decided)
         new = [task for submission in decided.submissions for task in submission.tasks]
         shapes = list({task.shape: None for task in new})
         shape_ids = dict(zip(shapes, await tx.intern_shapes(shapes), strict=True))
@@ -262,7 +278,7 @@ class Committer:
         for task, code, why in decided.failed:
             event = _task_event(EventType.TASK_FAILED, task, decided.now_ms, actors, now=TaskState.FAILED)
             events.append(msgspec.structs.replace(event, code=code or why.code, text=why.text))
-        return events
+        return events + [_requeued_event(s) for s in decided.submissions if s.letter]
 
     def _placed_event(self, task: Waiting, placement: Placement, now_ms: int, actors: dict[bytes, str]) -> Event:
         return Event(
@@ -417,6 +433,56 @@ def _task_event(kind: EventType, task: Waiting, now_ms: int, actors: dict[bytes,
         was="queued" if task.recorded else "",
         now=now.word,
     )
+
+
+def _requeued_event(submission: Submission) -> Event:
+    """The letter is of the old task, `task` is the new one."""
+    first = submission.tasks[0]
+    return Event(
+        type=EventType.DEAD_REQUEUED,
+        kind="dead",
+        id=submission.letter,
+        at_ms=first.accepted_ms,
+        task=id_to_text(first.id),
+        actor=submission.actor,
+    )
+
+
+# ── dead letters ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _letters(decided: Round) -> list[DeadLetter]:
+    """One for each request that failed: those who share one fate share a letter."""
+    groups: dict[bytes, list[tuple[Waiting, str, Explanation]]] = {}
+    for entry in decided.failed:
+        groups.setdefault(entry[0].gang or entry[0].id, []).append(entry)
+    return [
+        letter_of_tasks(
+            [id_to_text(task.id) for task, _, _ in group],
+            vm=group[0][0].name or derived_vm_name(group[0][0].id),
+            pool=group[0][0].shape.pool,
+            code=group[0][1] or group[0][2].code,
+            reason=group[0][2].text,
+            at_ms=decided.now_ms,
+        )
+        for group in groups.values()
+    ]
+
+
+async def _take_letters(tx: Transaction, decided: Round) -> None:
+    """What is sent again is sent again once."""
+    taken = [
+        submission.letter
+        for submission in decided.submissions
+        if submission.letter
+        and not await tx.requeue_dead(
+            submission.letter,
+            now_as=id_to_text(submission.tasks[0].id),
+            at_ms=submission.tasks[0].accepted_ms,
+        )
+    ]
+    if taken:
+        raise LettersTaken(taken)
 
 
 def _room_changes(placed: Iterable[Placed]) -> list[RoomChange]:

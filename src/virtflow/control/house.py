@@ -3,6 +3,7 @@
 import dataclasses
 
 from virtflow.control.answers import Answers
+from virtflow.control.dead import Dead
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.health import Health
 from virtflow.control.hosts import Hosts
@@ -21,6 +22,7 @@ class House:
     pools: Pools
     vms: Vms
     tasks: Tasks
+    dead: Dead
     placements: Placements
     events: EventFeed
     answers: Answers

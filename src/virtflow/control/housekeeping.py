@@ -1,4 +1,4 @@
-"""What is kept for a time only: answers to Idempotency-Keys, and the oldest events."""
+"""What is kept for a time only: answers to Idempotency-Keys, dead letters, and the oldest events."""
 
 import asyncio
 
@@ -14,10 +14,13 @@ EVERY_S = 600.0
 
 
 class Housekeeping:
-    def __init__(self, *, store: Store, clock: Clock, idempotency_keep_s: int, events_keep: int) -> None:
+    def __init__(
+        self, *, store: Store, clock: Clock, idempotency_keep_s: int, dead_keep_s: int, events_keep: int
+    ) -> None:
         self._store = store
         self._clock = clock
         self._idempotency_keep_s = idempotency_keep_s
+        self._dead_keep_s = dead_keep_s
         self._events_keep = events_keep
 
     async def run(self) -> None:
@@ -29,7 +32,9 @@ class Housekeeping:
                 log.warning("housekeeping.failed", error=error.detail)
 
     async def sweep(self) -> None:
-        forgotten = await self._store.forget_answers(before_ms=self._clock.now_ms() - self._idempotency_keep_s * 1000)
+        now_ms = self._clock.now_ms()
+        forgotten = await self._store.forget_answers(before_ms=now_ms - self._idempotency_keep_s * 1000)
+        dead = await self._store.forget_dead(before_ms=now_ms - self._dead_keep_s * 1000)
         trimmed = await self._store.trim_events(keep=self._events_keep)
-        if forgotten or trimmed:
-            log.info("housekeeping.swept", answers=forgotten, events=trimmed)
+        if forgotten or dead or trimmed:
+            log.info("housekeeping.swept", answers=forgotten, dead=dead, events=trimmed)

@@ -4,12 +4,13 @@ import asyncio
 import bisect
 import itertools
 from collections import Counter as Counts
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from virtflow.control.dead import Dead
 from virtflow.control.inventories import Inventories
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
@@ -41,6 +42,11 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
         (),
         "1 when the database answered this scrape; without it there are no gauges of the fleet",
     ),
+    "virtflow_queue_published_total": (("outcome",), "messages to the broker, by what became of each try"),
+    "virtflow_queue_lost_calls_total": ((), "tasks that the broker was not told of; the log and the scan find them"),
+    "virtflow_queue_consumed_total": (("outcome",), "messages of the broker: looked_at, retried, dead"),
+    "virtflow_queue_up": ((), "1 when the way of knocks works, 0 when the log carries them alone"),
+    "virtflow_dead_letters": (("kind",), "dead letters that nobody has sent again"),
     "virtflow_loop_restarts_total": (("loop",), "loops of this process that failed and were started again"),
 }
 
@@ -55,6 +61,11 @@ class Metrics:
         self._registry.register(self._to_schedule_s)
         self._round_s = self._histogram("virtflow_scheduler_round_duration_seconds")
         self._restarts = self._counter("virtflow_loop_restarts_total")
+        self._published = self._counter("virtflow_queue_published_total")
+        self._lost_calls = self._counter("virtflow_queue_lost_calls_total")
+        self._consumed = self._counter("virtflow_queue_consumed_total")
+        self._queue_state: Callable[[], str] | None = None
+        self._dead: Dead | None = None
         self._requests_by: dict[tuple[str, int], Counter] = {}
         self._summary: Summary | None = None
         self._scheduler: Scheduler | None = None
@@ -68,10 +79,13 @@ class Metrics:
         scheduler: Scheduler,
         inventories: Inventories,
         strategy_file: StrategyFile | None = None,
+        dead: Dead | None = None,
+        queue_state: Callable[[], str] | None = None,
     ) -> None:
         """Where the gauges come from; main connects it once everything is built."""
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
         self._strategy_file = strategy_file
+        self._dead, self._queue_state = dead, queue_state
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         counter = self._requests_by.get((route, status))
@@ -92,6 +106,15 @@ class Metrics:
     def observe_restart(self, loop: str) -> None:
         self._restarts.labels(loop).inc()
 
+    def observe_published(self, outcome: str) -> None:
+        self._published.labels(outcome).inc()
+
+    def observe_lost_calls(self, tasks: int) -> None:
+        self._lost_calls.inc(tasks)
+
+    def observe_consumed(self, outcome: str) -> None:
+        self._consumed.labels(outcome).inc()
+
     def observe_round(self, seconds: float) -> None:
         self._round_s.observe(seconds)
 
@@ -108,9 +131,11 @@ class Metrics:
         try:
             async with asyncio.timeout(FLEET_S_MAX):
                 fleet = await self._summary.fleet()
+                dead = {} if self._dead is None else await self._dead.counts()
         except (VirtflowError, TimeoutError):
             return [("virtflow_database_up", (), 0.0)]
-        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet)]
+        letters = [("virtflow_dead_letters", (kind.value,), float(count)) for kind, count in dead.items()]
+        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet), *letters]
 
     def _gauges(self, fleet: FleetSummary) -> Iterator[tuple[str, tuple[str, ...], float]]:
         for pool in fleet.pools:
@@ -135,6 +160,8 @@ class Metrics:
             yield "virtflow_inventory_skipped_records", where, report.skipped_total
         if self._scheduler is not None:
             yield "virtflow_scheduler_up", (), float(self._scheduler.state == "ok")
+        if self._queue_state is not None:
+            yield "virtflow_queue_up", (), float(self._queue_state() == "ok")
         if self._strategy_file is not None:
             yield "virtflow_strategy_file_up", (), float(self._strategy_file.state == "ok")
 

@@ -89,12 +89,13 @@ class Scheduler:
         observer: Observer,
         tell: Callable[[], None],
         call: Callable[[Sequence[bytes]], None],
+        bury: Callable[[Sequence[bytes]], None],
         tick_s: float,
         retries_max: int,
         retry_wait_s: float,
         accept_queue_max: int,
     ) -> None:
-        """`tell`: events were committed. `call`: these tasks wait for whoever leads."""
+        """`tell`: events were committed. `call`: these tasks wait for whoever leads. `bury`: these failed for good."""
         self._store = store
         self._mirror = mirror
         self._waiting = waiting
@@ -104,6 +105,7 @@ class Scheduler:
         self._observer = observer
         self._tell = tell
         self._call = call
+        self._bury = bury
         self._tick_s = tick_s
         self._retries_max = retries_max
         self._retry_wait_s = retry_wait_s
@@ -469,6 +471,8 @@ class Scheduler:
         if decided.is_acceptance:
             self._call([task.id for task in outcome.queued])
             outcome.queued = []
+        if decided.failed:
+            self._bury([task.id for task, _, _ in decided.failed])
         self._waiting.remove(outcome.over)
         for task in outcome.queued:
             self._waiting.add(task, tried_at=-1 if task.id in outcome.again else decided.opening)

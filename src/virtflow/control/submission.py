@@ -21,7 +21,7 @@ class StillUnderWay(OutcomeUnknown):
 class Submission:
     """All orders of one request; accepted together, answered together."""
 
-    __slots__ = ("actor", "done", "due_s", "over", "receipt", "tasks", "views")
+    __slots__ = ("actor", "done", "due_s", "letter", "over", "receipt", "tasks", "views")
 
     def __init__(
         self,
@@ -30,7 +30,9 @@ class Submission:
         actor: str,
         receipt: Receipt[list[VmView]] | None,
         done: asyncio.Future[list[VmView]],
+        letter: str = "",
     ) -> None:
+        """`letter`: the dead letter that is sent again by this."""
         self.tasks = tasks
         self.actor = actor
         self.receipt = receipt
@@ -39,6 +41,7 @@ class Submission:
         self.due_s = 0.0
         #: there only when the caller was answered before the end
         self.over: asyncio.Future[None] | None = None
+        self.letter = letter
         #: filled by the commit, in the order of the tasks
         self.views: list[VmView] = []
 

@@ -63,14 +63,18 @@ class Vms:
         actor: str,
         receipt: Receipt[_Views] | None = None,
         check_pool: bool = True,
+        letter: str = "",
     ) -> _Views:
-        """Accepted and durable when this returns, and placed already if that was possible in the same commit."""
+        """Accepted and durable when this returns, and placed already if that was possible in the same commit.
+
+        `letter`: the dead letter that is sent again by this; refused when somebody was first.
+        """
         await self._check(orders, check_pool=check_pool)
         tasks = self._tasks_of(orders, together=together)
         claims = self._claim(orders, tasks)
         try:
             done: asyncio.Future[_Views] = asyncio.get_running_loop().create_future()
-            submission = Submission(tasks, actor=actor, receipt=receipt, done=done)
+            submission = Submission(tasks, actor=actor, receipt=receipt, done=done, letter=letter)
             self._scheduler.hand_in(submission)
             try:
                 return await done

@@ -11,6 +11,8 @@ from virtflow.config import Config
 def set_up_logging(config: Config) -> None:
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
     logging.basicConfig(level=max(level, logging.WARNING), format="%(levelname)s %(name)s %(message)s")
+    for library in ("aio_pika", "aiormq"):  # they shout at each try; the queue says each change once
+        logging.getLogger(library).setLevel(logging.CRITICAL + 1)
     as_json = config.log_format == "json"
     structlog.configure(
         processors=[

@@ -15,7 +15,7 @@ from virtflow.engine import strategies
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
 from virtflow.model.clock import Clock
-from virtflow.queue import Queue
+from virtflow.queue import Observer, Queue
 from virtflow.queue.open import open_queue
 from virtflow.store.contract import Store
 from virtflow.store.open import open_store
@@ -34,8 +34,13 @@ def make_election(office: str, config: Config, store: Store, clock: Clock) -> El
     return open_election(office, store=store, lease_s=config.lease_s, clock=clock)
 
 
-def make_queue(config: Config) -> Queue:
-    return open_queue(config.broker_url)
+def make_queue(config: Config, observer: Observer) -> Queue:
+    return open_queue(
+        config.broker_url,
+        prefetch=config.broker_prefetch,
+        timeout_s=config.broker_timeout_s,
+        observer=observer,
+    )
 
 
 def make_inventories(config: Config) -> Sequence[Inventory]:

@@ -10,6 +10,7 @@ from virtflow.config import Config
 from virtflow.control.answers import Answers
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer
+from virtflow.control.dead import Dead
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.follow import Follower
 from virtflow.control.health import Health
@@ -80,11 +81,13 @@ class Service:
             await election.check()
         await self.store.open()
         try:
+            await self.queue.open()
             await self.follower.load()
             async with contextlib.AsyncExitStack() as stack:
                 # left in the opposite order: what was handed in is written while we still hold our offices
                 self.loops.start(stack, "publishing", self.queue.publish)
                 self.loops.start(stack, "answering", self.scheduler.answer_in_time)
+                stack.push_async_callback(self.queue.flush)
                 self.loops.start(stack, "scheduling", self.scheduler.run)
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)
@@ -131,7 +134,7 @@ class Service:
             await leading
 
     async def _listen(self) -> None:
-        await self.queue.listen(self.scheduler.look_at)
+        await self.queue.listen(self.scheduler.look_at, self.house.dead.set_aside)
 
 
 def build(
@@ -147,8 +150,8 @@ def build(
     """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election and queue."""
     clock = clock or SystemClock()
     store = store or make_store(config)
-    queue = queue or make_queue(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
+    queue = queue or make_queue(config, metrics)
     loops = Loops(restarted=metrics.observe_restart)
     election = election or make_election(SCHEDULER, config, store, clock)
     relay_election = make_election(RELAY, config, store, clock)
@@ -183,6 +186,7 @@ def build(
         observer=metrics,
         tell=tell,
         call=queue.call,
+        bury=queue.bury,
         tick_s=config.tick_s,
         retries_max=config.retries_max,
         retry_wait_s=config.retry_wait_s,
@@ -202,15 +206,37 @@ def build(
     tasks = Tasks(store=store, mirror=mirror, waiting=waiting, clock=clock, tell=tell)
     summary = Summary(store=store, inventories=watch, clock=clock, mirror=mirror)
     strategy_file = make_strategy_file(config, mirror)
-    metrics.read_from(summary=summary, scheduler=scheduler, inventories=watch, strategy_file=strategy_file)
+    ids = Ids(clock, entropy)
+    vms = Vms(
+        store=store,
+        mirror=mirror,
+        scheduler=scheduler,
+        waiting=waiting,
+        clock=clock,
+        ids=ids,
+        knock=knock,
+        catch_up=follower.catch_up,
+    )
+    dead = Dead(store=store, vms=vms, clock=clock, ids=ids, tell=tell, call=queue.call)
+
+    def notes() -> dict[str, str]:
+        found = dict(strategy_file.notes()) if strategy_file else {}
+        return found | ({"broker": queue.state} if config.broker_url else {})
+
+    metrics.read_from(
+        summary=summary,
+        scheduler=scheduler,
+        inventories=watch,
+        strategy_file=strategy_file,
+        dead=dead,
+        queue_state=lambda: queue.state,
+    )
     house = House(
         hosts=hosts,
         pools=pools,
-        vms=Vms(
-            store=store, mirror=mirror, scheduler=scheduler, waiting=waiting, clock=clock,
-            ids=Ids(clock, entropy), knock=knock, catch_up=follower.catch_up,
-        ),
+        vms=vms,
         tasks=tasks,
+        dead=dead,
         placements=Placements(mirror),
         events=feed,
         answers=answers,
@@ -226,7 +252,7 @@ def build(
             elections=tuple(one for one in (election, relay_election) if one.office in config.role),
             relay=relay,
             loops=loops.report,
-            notes=strategy_file.notes if strategy_file else dict,
+            notes=notes,
         ),
         metrics=metrics,
     )  # fmt: skip
@@ -239,7 +265,11 @@ def build(
         follower=follower,
         inventories=watch,
         housekeeping=Housekeeping(
-            store=store, clock=clock, idempotency_keep_s=config.idempotency_keep_s, events_keep=config.events_keep
+            store=store,
+            clock=clock,
+            idempotency_keep_s=config.idempotency_keep_s,
+            dead_keep_s=config.dead_keep_s,
+            events_keep=config.events_keep,
         ),
         feed=feed,
         queue=queue,

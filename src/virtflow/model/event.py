@@ -21,13 +21,16 @@ class EventType(enum.StrEnum):
     TASK_FAILED = "task.failed"
     TASK_CANCELLED = "task.cancelled"
     VM_DELETED = "vm.deleted"
+    DEAD_ADDED = "dead.added"
+    DEAD_REQUEUED = "dead.requeued"
+    DEAD_DELETED = "dead.deleted"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state change of one object. `seq` is given by the store when the transaction commits."""
 
     type: EventType
-    #: of what: host, pool, task or vm
+    #: of what: host, pool, task, vm or dead (a dead letter)
     kind: str
     #: its name (host, pool) or id (task, vm)
     id: str

@@ -31,3 +31,12 @@ COMMIT_TRIES_MAX = 5
 ANSWER_S_MAX = 10.0
 EVENTS_PER_CHUNK_MAX = 1_000
 STREAMS_MAX = 256
+
+#: Of a message that carries knocks: ids, and bytes.
+IDS_PER_MESSAGE_MAX = 1_000
+MESSAGE_BYTES_MAX = 2**17
+#: Tasks to be called out at the broker; beyond that the oldest calls are dropped, and the log brings those tasks.
+CALLS_MAX = 100_000
+PUBLISH_TRIES_MAX = 3
+#: Letters of messages that nobody has read; of more only the broker keeps the rest.
+DEAD_MESSAGES_MAX = 10_000

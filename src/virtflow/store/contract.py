@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from virtflow.model.dead import DeadKind, DeadLetter
 from virtflow.model.errors import Conflict, Unavailable
 from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
@@ -274,6 +275,19 @@ class Transaction(Protocol):
         """Those not seen for so long."""
         ...
 
+    # dead letters
+    async def add_dead(self, letters: Sequence[DeadLetter]) -> None:
+        """Those that are written down already stay as they are."""
+        ...
+
+    async def requeue_dead(self, letter_id: str, *, now_as: str | None, at_ms: int) -> bool:
+        """It was sent again. False: somebody was first, or it is gone."""
+        ...
+
+    async def remove_dead(self, letter_id: str) -> bool:
+        """False: there is none."""
+        ...
+
     async def set_setting(self, key: str, value: str) -> None:
         """Small state of our own, such as the round robin cursors."""
         ...
@@ -416,6 +430,20 @@ class Store(Protocol):
     async def processes(self) -> list[Process]:
         """All that were seen lately, the oldest first."""
         ...
+
+    # dead letters
+    async def dead(
+        self, *, with_requeued: bool = False, kind: DeadKind | None = None, after: int = 0, limit: int
+    ) -> list[DeadLetter]:
+        """Oldest first; `after`: the number of the last of the former page."""
+        ...
+
+    async def dead_letter(self, letter_id: str) -> DeadLetter | None: ...
+    async def dead_counts(self) -> dict[DeadKind, int]:
+        """Of those that nobody has sent again."""
+        ...
+
+    async def forget_dead(self, *, before_ms: int) -> int: ...
 
     async def setting(self, key: str) -> str | None: ...
     async def history_id(self) -> str:

@@ -7,6 +7,7 @@ from virtflow.store.records import Writes
 from virtflow.store.session import Reader
 
 ANSWERS_FORGOTTEN_AT_ONCE = 5_000
+DEAD_FORGOTTEN_AT_ONCE = 1_000
 #: Rows of events, each with up to EVENTS_PER_CHUNK_MAX of them.
 EVENT_ROWS_FORGOTTEN_AT_ONCE = 32
 
@@ -25,6 +26,15 @@ class Housekeeping:
                 step = await tx.forget_some_answers(before_ms, ANSWERS_FORGOTTEN_AT_ONCE)
             forgotten += step
             if step < ANSWERS_FORGOTTEN_AT_ONCE:
+                return forgotten
+
+    async def forget_dead(self: _Writable, *, before_ms: int) -> int:
+        forgotten = 0
+        while True:
+            async with self.transaction() as tx:
+                step = await tx.forget_some_dead(before_ms, DEAD_FORGOTTEN_AT_ONCE)
+            forgotten += step
+            if step < DEAD_FORGOTTEN_AT_ONCE:
                 return forgotten
 
     async def trim_events(self: _Writable, *, keep: int) -> int:

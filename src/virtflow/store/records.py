@@ -6,6 +6,7 @@ from typing import Any
 
 from virtflow.model.errors import Fenced
 from virtflow.store.answers import AnswerReads, AnswerWrites
+from virtflow.store.dead import DeadReads, DeadWrites
 from virtflow.store.events import EventReads, EventWrites
 from virtflow.store.history import HistoryReads
 from virtflow.store.hosts import HostReads, HostWrites
@@ -29,6 +30,7 @@ class Reads(
     AnswerReads,
     EventReads,
     OutletReads,
+    DeadReads,
     HistoryReads,
     ProcessReads,
 ):
@@ -67,6 +69,7 @@ class Writes(
     EventWrites,
     OutletWrites,
     ProcessWrites,
+    DeadWrites,
 ):
     """One transaction; `interned` is its own until it commits."""
 

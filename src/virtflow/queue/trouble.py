@@ -1,0 +1,110 @@
+"""What can go wrong at a broker, in our words: the cause, and whether it is a mistake that waiting cannot mend."""
+
+import ssl
+from typing import Final
+
+import pamqp.exceptions
+from aio_pika import exceptions as amqp
+
+from virtflow.model.errors import InvalidSetting, VirtflowError
+from virtflow.model.secret import Secret
+
+SETTING = "VIRTFLOW_BROKER_URL"
+
+#: everything that the library raises when a broker or the way there fails
+FAILURES: Final = (
+    amqp.AMQPError,
+    amqp.ChannelInvalidStateError,
+    pamqp.exceptions.PAMQPException,
+    OSError,
+    EOFError,
+    TimeoutError,
+    RuntimeError,  # "closed", from several places
+)
+_NOT_ALLOWED = 530
+_ARGUMENTS = (
+    "delete it, since knocks may be lost (`rabbitmqctl delete_queue -p <vhost> <name>`), and it is made anew; "
+    "or name another virtual host"
+)
+
+
+class UnusableBroker(InvalidSetting):
+    """The setting is well formed, and there is a broker; but not one that we can use."""
+
+    def __init__(self, url: Secret, *, cause: str, remedy: str) -> None:
+        VirtflowError.__init__(self, f"{SETTING}={str(url)!r} cannot be used: {cause}", remedy=remedy)
+        self.setting = SETTING
+        self.value = str(url)
+        self.cause = cause
+
+
+class Trouble(Exception):
+    """It did not work this time. `reason` is a word for metrics."""
+
+    def __init__(self, reason: str, words: str) -> None:
+        super().__init__(words)
+        self.reason = reason
+        self.words = words
+
+
+def judge(error: BaseException, url: Secret) -> Trouble | UnusableBroker:
+    """Of the exceptions in FAILURES: a mistake of whoever set this up, or trouble that may pass."""
+    match error:
+        case amqp.ProbableAuthenticationError():
+            return UnusableBroker(
+                url,
+                cause="the broker refuses this user or password",
+                remedy="correct it, or make the user: rabbitmqctl add_user <name>, then set_permissions",
+            )
+        case amqp.ConnectionClosed() if _code(error) == _NOT_ALLOWED and "limit" not in _text(error):
+            return UnusableBroker(
+                url,
+                cause=f"the broker does not let this user into the virtual host ({_text(error)})",
+                remedy="rabbitmqctl add_vhost <name>, and set_permissions -p <name> <user> '.*' '.*' '.*'",
+            )
+        case amqp.ChannelPreconditionFailed():
+            return UnusableBroker(
+                url, cause=f"it is declared there already, with other arguments ({_text(error)})", remedy=_ARGUMENTS
+            )
+        case amqp.ChannelClosed() if "ACCESS_REFUSED" in _text(error):
+            return UnusableBroker(
+                url,
+                cause=f"this user may not do what is needed ({_text(error)})",
+                remedy="rabbitmqctl set_permissions -p <vhost> <user> '^task' '^task' '^task'",
+            )
+    if certificate := _tls_mistake(error):
+        return UnusableBroker(url, cause=certificate, remedy="amqp:// is without TLS, amqps:// with; see docs/queue.md")
+    return _trouble(error)
+
+
+def _trouble(error: BaseException) -> Trouble:
+    match error:
+        case amqp.PublishError():
+            return Trouble("unroutable", f"nothing takes messages of {error.args[-1]!r} there; it is declared anew")
+        case amqp.DeliveryError():
+            return Trouble("refused", "the broker refused the message: its queue is full, or its disk")
+        case amqp.IncompatibleProtocolError():
+            return Trouble("network", "it hangs up before it says who it is: a broker, and with or without TLS?")
+        case TimeoutError():
+            return Trouble("timeout", "it does not answer in time")
+        case amqp.ConnectionClosed() | amqp.ChannelClosed() if _text(error):
+            return Trouble("network", f"it closed the connection ({_text(error)})")
+    return Trouble("network", str(error) or type(error).__name__)
+
+
+def _tls_mistake(error: BaseException | None) -> str:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({error.verify_message})"
+        if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+            return "it does not speak TLS at that port"
+        error = error.__cause__
+    return ""
+
+
+def _code(error: BaseException) -> object:
+    return error.args[0] if error.args else None
+
+
+def _text(error: BaseException) -> str:
+    return str(error.args[-1]) if error.args and error.args[-1] else ""
