@@ -80,3 +80,15 @@ def test_the_example_strategy_works_as_pasted(monkeypatch: pytest.MonkeyPatch) -
     exec(code, names)
     strategies.register(names["quiet_memory"])  # type: ignore[arg-type]
     assert "quiet_memory" in strategies.names()
+
+
+def test_every_log_line_is_documented_and_every_documented_one_is_written() -> None:
+    written = set()
+    for file in (DOCS.parent / "src/virtflow").rglob("*.py"):
+        if file.parts[-2] in ("cli", "testing"):  # they talk to people, not to a log
+            continue
+        code = file.read_text()
+        written |= set(re.findall(r'log\w*\.(?:debug|info|warning|error|exception)\(\s*"([^"]+)"', code))
+        written |= set(re.findall(r'self\._log\.info\)\(\s*"([^"]+)"', code))
+    written |= set(re.findall(r'"(task\.[a-z]+)"', (DOCS.parent / "src/virtflow/control/journal.py").read_text()))
+    assert set(rows("logs.md")) - {"waited_ms", "decided_ms", "committed_ms", "told_ms", "total_ms", "tries"} == written

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any
 
 from virtflow.api.body import Message, Receive
-from virtflow.control.orders import Rendered
+from virtflow.control.orders import Cause, Rendered
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -27,6 +27,7 @@ class Exchange:
     __slots__ = (
         "body_taken", "failure", "headers", "is_hot", "method", "path", "receive", "request_id", "route", "scope",
         "send", "status",
+        "trace",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, new_request_id: Callable[[], str]) -> None:
@@ -45,8 +46,14 @@ class Exchange:
         self.body_taken = False
         #: asked thousands of times a second: logged at the lower level
         self.is_hot = False
+        #: the `traceparent` of what is done for it; empty where no trace is made
+        self.trace = ""
         #: what a route behind FastAPI ran into, for the gate to answer
         self.failure: Exception | None = None
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(self.request_id.decode(), self.trace)
 
     @property
     def shown_path(self) -> str:

@@ -281,7 +281,14 @@ async def place_order(
     check_pool: bool = True,
 ) -> Rendered:
     """Hand the orders in, once for each Idempotency-Key."""
-    create = functools.partial(desk.house.vms.create, orders, together=together, actor=OPERATOR, check_pool=check_pool)
+    create = functools.partial(
+        desk.house.vms.create,
+        orders,
+        together=together,
+        actor=OPERATOR,
+        cause=exchange.cause,
+        check_pool=check_pool,
+    )
     if b"idempotency-key" not in exchange.headers:
         return render(await create(receipt=None))
     key = key_of(exchange, principal=OPERATOR, meaning=(together, orders))

@@ -52,6 +52,9 @@ class Round:
     #: with a code that overrides the explanation's, where there is one
     failed: list[tuple[Waiting, str, Explanation]] = dataclasses.field(default_factory=list)
     cursors: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: by the monotonic clock: when it was begun, and when all of it was decided
+    began_s: float = 0.0
+    decided_s: float = 0.0
     #: written by a process that does not lead: nothing is decided, all of it is `queued`
     is_acceptance: bool = False
 
@@ -295,6 +298,7 @@ class Committer:
             actor=actors.get(task.id, ""),
             was="queued" if task.recorded else "",
             now="completed",
+            trace=task.trace,
         )
 
     def _delta(self, shape: Shape) -> msgspec.Raw:
@@ -333,6 +337,7 @@ def _open_task(waiting: Waiting, shape_id: int) -> Task:
         accepted_ms=waiting.accepted_ms,
         deadline_ms=waiting.deadline_ms,
         gang=waiting.gang,
+        trace=waiting.trace,
     )
 
 
@@ -432,6 +437,7 @@ def _task_event(kind: EventType, task: Waiting, now_ms: int, actors: dict[bytes,
         actor=actors.get(task.id, ""),
         was="queued" if task.recorded else "",
         now=now.word,
+        trace=task.trace,
     )
 
 

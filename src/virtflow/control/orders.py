@@ -1,7 +1,7 @@
 """What callers hand in: orders for VMs, and receipts for requests that may be repeated."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,14 @@ T = TypeVar("T")
 
 #: status, body, headers
 Rendered = tuple[int, bytes, tuple[tuple[str, str], ...]]
+
+
+class Cause(NamedTuple):
+    """The request for which something is done."""
+
+    request_id: str = ""
+    #: its `traceparent`; empty where no trace is made
+    trace: str = ""
 
 
 class VmOrder(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ import structlog
 from virtflow.control.commit import Committer, Outcome, Round
 from virtflow.control.follow import Follower
 from virtflow.control.inbox import Inbox
+from virtflow.control.journal import Steps
 from virtflow.control.mirror import Mirror
 from virtflow.control.submission import Submission
 from virtflow.control.waiting import Waiting, WaitingRoom
@@ -87,6 +88,7 @@ class Scheduler:
         committer: Committer,
         clock: Clock,
         observer: Observer,
+        settled: Callable[[Round, Outcome, Steps], None],
         tell: Callable[[], None],
         call: Callable[[Sequence[bytes]], None],
         bury: Callable[[Sequence[bytes]], None],
@@ -95,7 +97,9 @@ class Scheduler:
         retry_wait_s: float,
         accept_queue_max: int,
     ) -> None:
-        """`tell`: events were committed. `call`: these tasks wait for whoever leads. `bury`: these failed for good."""
+        """`settled`: a round became true. `tell`: events were committed. `call`: these tasks wait for whoever leads.
+        `bury`: these failed for good.
+        """
         self._store = store
         self._mirror = mirror
         self._waiting = waiting
@@ -103,6 +107,7 @@ class Scheduler:
         self._committer = committer
         self._clock = clock
         self._observer = observer
+        self._settled = settled
         self._tell = tell
         self._call = call
         self._bury = bury
@@ -316,7 +321,7 @@ class Scheduler:
     # ── one round ─────────────────────────────────────────────────────────────────────────────────
 
     async def _next_round(self) -> Round | None:
-        now_ms = self._clock.now_ms()
+        now_ms, began_s = self._clock.now_ms(), self._clock.monotonic_s()
         submissions = self._inbox.take()
         fresh = self._take_fresh()
         ringing = [task for task in self._waiting.ringing(now_ms) if task.id not in self._busy]
@@ -337,6 +342,7 @@ class Scheduler:
             self._answer_watches()
             return None
         self._busy.update(decided.touched())
+        decided.began_s, decided.decided_s = began_s, self._clock.monotonic_s()
         return decided
 
     def _next_acceptance(self) -> Round | None:
@@ -345,11 +351,14 @@ class Scheduler:
         if not submissions:
             return None
         waiting = [(task, 0) for submission in submissions for task in submission.tasks]
+        now_s = self._clock.monotonic_s()
         return Round(
             submissions=submissions,
             now_ms=self._clock.now_ms(),
             opening=self._mirror.opening,
             queued=waiting,
+            began_s=now_s,
+            decided_s=now_s,
             is_acceptance=True,
         )
 
@@ -434,7 +443,10 @@ class Scheduler:
         started_s = self._clock.monotonic_s()
         try:
             outcome = await self._committer.commit(decided, self._mirror)
+            committed_s = self._clock.monotonic_s()
             self._settle(decided, outcome)
+            told_s = self._clock.monotonic_s()
+            self._settled(decided, outcome, Steps(decided.began_s, decided.decided_s, committed_s, told_s))
         except Fenced:
             # a newer leader decides; what was handed in here is accepted for him
             self._undo(decided.placed)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from virtflow.control.orders import Receipt
+from virtflow.control.orders import Cause, Receipt
 from virtflow.control.waiting import Waiting
 from virtflow.model.errors import OutcomeUnknown
 from virtflow.model.views import VmView
@@ -21,13 +21,14 @@ class StillUnderWay(OutcomeUnknown):
 class Submission:
     """All orders of one request; accepted together, answered together."""
 
-    __slots__ = ("actor", "done", "due_s", "letter", "over", "receipt", "tasks", "views")
+    __slots__ = ("actor", "cause", "done", "due_s", "letter", "over", "receipt", "tasks", "views")
 
     def __init__(
         self,
         tasks: list[Waiting],
         *,
         actor: str,
+        cause: Cause,
         receipt: Receipt[list[VmView]] | None,
         done: asyncio.Future[list[VmView]],
         letter: str = "",
@@ -35,6 +36,7 @@ class Submission:
         """`letter`: the dead letter that is sent again by this."""
         self.tasks = tasks
         self.actor = actor
+        self.cause = cause
         self.receipt = receipt
         self.done = done
         #: by the monotonic clock; given at the door

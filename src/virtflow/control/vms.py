@@ -9,7 +9,7 @@ import msgspec
 
 from virtflow.control.ids import Ids
 from virtflow.control.mirror import Mirror
-from virtflow.control.orders import Receipt, VmOrder
+from virtflow.control.orders import Cause, Receipt, VmOrder
 from virtflow.control.schedule import Scheduler
 from virtflow.control.submission import StillUnderWay, Submission
 from virtflow.control.tasks import end_tasks
@@ -26,6 +26,7 @@ from virtflow.store.contract import InstanceFilter, Removed, RoomChange, Store
 
 #: inside the class `list` is a verb
 _Views = list[VmView]
+_NO_CAUSE = Cause()
 _NO_CLAIMS: set[str | bytes] = set()
 
 
@@ -61,6 +62,7 @@ class Vms:
         *,
         together: bool,
         actor: str,
+        cause: Cause = _NO_CAUSE,
         receipt: Receipt[_Views] | None = None,
         check_pool: bool = True,
         letter: str = "",
@@ -71,10 +73,15 @@ class Vms:
         """
         await self._check(orders, check_pool=check_pool)
         tasks = self._tasks_of(orders, together=together)
+        if cause.trace:
+            for task in tasks:
+                task.trace = cause.trace
         claims = self._claim(orders, tasks)
         try:
             done: asyncio.Future[_Views] = asyncio.get_running_loop().create_future()
-            submission = Submission(tasks, actor=actor, receipt=receipt, done=done, letter=letter)
+            submission = Submission(
+                tasks, actor=actor, cause=cause, receipt=receipt, done=done, letter=letter
+            )
             self._scheduler.hand_in(submission)
             try:
                 return await done

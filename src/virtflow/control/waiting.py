@@ -28,6 +28,7 @@ class Waiting:
         "priority",
         "recorded",
         "shape",
+        "trace",
         "version",
         "when_unplaceable",
     )
@@ -57,6 +58,8 @@ class Waiting:
         self.version = 0
         #: its rows are in the database
         self.recorded = False
+        #: the `traceparent` of the request behind it, where traces are made
+        self.trace = ""
         self.history: tuple[Step, ...] = ()
 
     @classmethod
@@ -75,6 +78,7 @@ class Waiting:
         waiting.next_try_ms = task.next_try_ms
         waiting.version = task.version
         waiting.recorded = True
+        waiting.trace = task.trace
         return waiting
 
     @property

@@ -19,6 +19,7 @@ from virtflow.control.house import House
 from virtflow.control.housekeeping import Housekeeping
 from virtflow.control.ids import Ids
 from virtflow.control.inventories import Inventories
+from virtflow.control.journal import Journal
 from virtflow.control.lead import Office
 from virtflow.control.metrics import Metrics
 from virtflow.control.mirror import Mirror
@@ -184,6 +185,7 @@ def build(
         committer=Committer(store=store, clock=clock),
         clock=clock,
         observer=metrics,
+        settled=Journal().settled,
         tell=tell,
         call=queue.call,
         bury=queue.bury,
