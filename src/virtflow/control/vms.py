@@ -79,9 +79,7 @@ class Vms:
         claims = self._claim(orders, tasks)
         try:
             done: asyncio.Future[_Views] = asyncio.get_running_loop().create_future()
-            submission = Submission(
-                tasks, actor=actor, cause=cause, receipt=receipt, done=done, letter=letter
-            )
+            submission = Submission(tasks, actor=actor, cause=cause, receipt=receipt, done=done, letter=letter)
             self._scheduler.hand_in(submission)
             try:
                 return await done
