@@ -60,12 +60,14 @@ async def talk(port: int, *pieces: bytes, pause_s: float = 0.0) -> bytes:
 
     saying = asyncio.create_task(say())
     received = b""
-    with contextlib.suppress(ConnectionError):
-        async with asyncio.timeout(5):
-            while chunk := await reader.read(65536):
-                received += chunk
-    saying.cancel()
-    writer.close()
+    try:
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(30):
+                while chunk := await reader.read(65536):
+                    received += chunk
+    finally:
+        saying.cancel()
+        writer.close()
     return received
 
 
