@@ -79,6 +79,7 @@ class Config:
     events_nats_url: Secret
     events_kafka_servers: str
     events_amqp_url: Secret
+    events_plugin: str
     events_prefix: str
     webhook_allow: tuple[Network, ...]
     webhook_disable_after_s: int
@@ -98,6 +99,7 @@ class Config:
     retry_wait_s: float
     tick_s: float
     events_keep: int
+    events_keep_max: int
     idempotency_keep_s: int
     drain_s: float
     dead_keep_s: int
@@ -425,6 +427,12 @@ SETTINGS: tuple[Setting, ...] = (
         "A RabbitMQ that is told all events, by a topic exchange.",
     ),
     Setting(
+        "events_plugin",
+        Kind("<entry point>=<location>", _plugin),
+        "",
+        "A bus of another package (entry point group `virtflow.sinks`) that is told all events.",
+    ),
+    Setting(
         "events_prefix",
         Kind("a name", _name),
         "virtflow",
@@ -505,6 +513,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("tick_s", _decimal(0.1, 3600), "5", "Seconds after which the scheduler looks even if nothing knocked."),
     Setting("events_keep", _whole(1000, 10**12), "1000000", "How many events are kept; older ones are forgotten."),
+    Setting(
+        "events_keep_max",
+        _whole(1000, 10**12),
+        "10000000",
+        "How many events are kept while a bus or a webhook has not been told of them; never fewer than `events_keep`.",
+    ),
     Setting(
         "idempotency_keep_s",
         _whole(60, 366 * 86_400),

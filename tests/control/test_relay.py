@@ -40,10 +40,14 @@ class Walker:
         self.is_closed = True
 
 
+async def nothing() -> None:
+    """Everything is in order already."""
+
+
 async def test_every_courier_is_out_for_the_term_and_back_after_it() -> None:
     couriers = [Walker("nats"), Walker("kafka")]
     loops = Loops()
-    relay, term = Relay(couriers, start=loops.start), await Alone("relay").campaign()
+    relay, term = Relay(couriers, start=loops.start, settle=nothing), await Alone("relay").campaign()
     async with asyncio.timeout(SOON_S):
         working = asyncio.create_task(relay.work(term))
         for courier in couriers:
@@ -57,7 +61,7 @@ async def test_every_courier_is_out_for_the_term_and_back_after_it() -> None:
 
 async def test_a_courier_that_stumbles_sets_out_again_and_the_others_do_not_notice() -> None:
     stumbling, steady = Walker("nats", stumbles=True), Walker("kafka")
-    relay, term = Relay([stumbling, steady], start=Loops().start), await Alone("relay").campaign()
+    relay, term = Relay([stumbling, steady], start=Loops().start, settle=nothing), await Alone("relay").campaign()
     async with asyncio.timeout(SOON_S):
         working = asyncio.create_task(relay.work(term))
         await stumbling.is_out.wait()
@@ -68,7 +72,7 @@ async def test_a_courier_that_stumbles_sets_out_again_and_the_others_do_not_noti
 
 async def test_a_knock_reaches_all_and_what_is_wrong_with_one_is_told_by_its_name() -> None:
     couriers = [Walker("nats"), Walker("kafka")]
-    relay = Relay(couriers, start=Loops().start)
+    relay = Relay(couriers, start=Loops().start, settle=nothing)
     relay.knock()
     assert [courier.knocks for courier in couriers] == [1, 1]
     assert relay.troubles == {}

@@ -51,12 +51,14 @@ async def rows(url: str, sql: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_steps_are_numbered_from_one_without_gaps(dialect: Dialect) -> None:
-    assert [step.version for step in known(dialect)] == list(range(1, len(known(dialect)) + 1))
+def test_every_step_has_a_number_of_its_own(dialect: Dialect) -> None:
+    numbers = [step.version for step in known(dialect)]
+    assert numbers[0] == 1
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_both_databases_have_the_same_steps() -> None:
-    assert len(known("sqlite")) == len(known("postgresql"))
+    assert [step.version for step in known("sqlite")] == [step.version for step in known("postgresql")]
 
 
 async def test_opening_makes_everything_and_opening_again_nothing(new_url: str) -> None:

@@ -68,8 +68,8 @@ class _Which(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Annotated[list[OneType], Meta(max_length=len(TYPES), description="a type, or the beginning of several: task.")]
         | UnsetType
     ) = UNSET
-    kind: Literal["host", "pool", "task", "vm"] | UnsetType = UNSET
-    id: Annotated[OneId, Meta(description="name (host, pool) or id (task, vm)")] | UnsetType = UNSET
+    kind: Literal["host", "pool", "task", "vm", "dead", "outlet"] | UnsetType = UNSET
+    id: Annotated[OneId, Meta(description="name (host, pool, outlet) or id (task, vm)")] | UnsetType = UNSET
 
 
 class EventQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,10 +49,9 @@ class Health:
             "database": database,
             **self._mirror(),
             **self.loops(),
-            **self.relay.troubles,
         }
         report = self._report(parts, good=_WELL, behind=behind)
-        return msgspec.structs.replace(report, parts={**parts, **self.notes()})
+        return msgspec.structs.replace(report, parts={**parts, **self.relay.troubles, **self.notes()})
 
     async def ready(self) -> HealthReport:
         """Green when it accepts and places: the database answers, the fleet is loaded, every inventory was asked."""

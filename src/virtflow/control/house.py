@@ -9,6 +9,7 @@ from virtflow.control.health import Health
 from virtflow.control.hosts import Hosts
 from virtflow.control.inventories import Inventories
 from virtflow.control.metrics import Metrics
+from virtflow.control.outlets import Outlets
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
 from virtflow.control.summary import Summary
@@ -25,6 +26,7 @@ class House:
     dead: Dead
     placements: Placements
     events: EventFeed
+    outlets: Outlets
     answers: Answers
     inventories: Inventories
     summary: Summary

@@ -12,11 +12,12 @@ from prometheus_client.registry import Collector
 
 from virtflow.control.dead import Dead
 from virtflow.control.inventories import Inventories
+from virtflow.control.outlets import Outlets
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
 from virtflow.model.errors import VirtflowError
-from virtflow.model.views import FleetSummary
+from virtflow.model.views import FleetSummary, OutletView
 
 #: who scrapes waits for ten seconds by default
 FLEET_S_MAX = 8.0
@@ -47,6 +48,12 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_queue_consumed_total": (("outcome",), "messages of the broker: looked_at, retried, dead"),
     "virtflow_queue_up": ((), "1 when the way of knocks works, 0 when the log carries them alone"),
     "virtflow_dead_letters": (("kind",), "dead letters that nobody has sent again"),
+    "virtflow_outlet_up": (("outlet",), "1 when it is told of events, 0 when that fails"),
+    "virtflow_outlet_lag_events": (("outlet",), "events it has not been told of"),
+    "virtflow_outlet_lag_seconds": (("outlet",), "age of the oldest event it has not been told of"),
+    "virtflow_outlet_left_behind_events_total": (("outlet",), "events forgotten before it was told of them"),
+    "virtflow_relay_events_total": (("outlet",), "events that this process told it of"),
+    "virtflow_relay_failures_total": (("outlet",), "tries of this process to tell it that failed"),
     "virtflow_loop_restarts_total": (("loop",), "loops of this process that failed and were started again"),
 }
 
@@ -66,11 +73,15 @@ class Metrics:
         self._consumed = self._counter("virtflow_queue_consumed_total")
         self._queue_state: Callable[[], str] | None = None
         self._dead: Dead | None = None
+        self._told = self._counter("virtflow_relay_events_total")
+        self._untold = self._counter("virtflow_relay_failures_total")
+        self._left_behind = self._counter("virtflow_outlet_left_behind_events_total")
         self._requests_by: dict[tuple[str, int], Counter] = {}
         self._summary: Summary | None = None
         self._scheduler: Scheduler | None = None
         self._inventories: Inventories | None = None
         self._strategy_file: StrategyFile | None = None
+        self._outlets: Outlets | None = None
 
     def read_from(
         self,
@@ -78,13 +89,14 @@ class Metrics:
         summary: Summary,
         scheduler: Scheduler,
         inventories: Inventories,
+        outlets: Outlets,
         strategy_file: StrategyFile | None = None,
         dead: Dead | None = None,
         queue_state: Callable[[], str] | None = None,
     ) -> None:
         """Where the gauges come from; main connects it once everything is built."""
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
-        self._strategy_file = strategy_file
+        self._outlets, self._strategy_file = outlets, strategy_file
         self._dead, self._queue_state = dead, queue_state
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
@@ -115,6 +127,15 @@ class Metrics:
     def observe_consumed(self, outcome: str) -> None:
         self._consumed.labels(outcome).inc()
 
+    def observe_told(self, outlet: str, events: int) -> None:
+        self._told.labels(outlet).inc(events)
+
+    def observe_failure(self, outlet: str) -> None:
+        self._untold.labels(outlet).inc()
+
+    def observe_left_behind(self, outlet: str, events: int) -> None:
+        self._left_behind.labels(outlet).inc(events)
+
     def observe_round(self, seconds: float) -> None:
         self._round_s.observe(seconds)
 
@@ -132,10 +153,11 @@ class Metrics:
             async with asyncio.timeout(FLEET_S_MAX):
                 fleet = await self._summary.fleet()
                 dead = {} if self._dead is None else await self._dead.counts()
+                outlets = await self._outlets.list() if self._outlets is not None else ()
         except (VirtflowError, TimeoutError):
             return [("virtflow_database_up", (), 0.0)]
         letters = [("virtflow_dead_letters", (kind.value,), float(count)) for kind, count in dead.items()]
-        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet), *letters]
+        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet), *letters, *_of_outlets(outlets)]
 
     def _gauges(self, fleet: FleetSummary) -> Iterator[tuple[str, tuple[str, ...], float]]:
         for pool in fleet.pools:
@@ -172,6 +194,15 @@ class Metrics:
     def _histogram(self, name: str) -> Histogram:
         labels, text = METRICS[name]
         return Histogram(name, text, labels, registry=self._registry, buckets=_BUCKETS_S)
+
+
+def _of_outlets(views: Sequence[OutletView]) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    for view in views:
+        if view.outlet.enabled:
+            labels = (view.outlet.name,)
+            yield "virtflow_outlet_up", labels, float(not view.outlet.error)
+            yield "virtflow_outlet_lag_events", labels, view.behind
+            yield "virtflow_outlet_lag_seconds", labels, view.behind_s
 
 
 def _bound_text(bound: float) -> str:

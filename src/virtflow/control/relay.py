@@ -1,7 +1,7 @@
 """The relay's office: who holds it tells the world what happened, by one courier for each way out of the house."""
 
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from virtflow.election import Term
@@ -29,9 +29,12 @@ class Courier(Protocol):
 
 
 class Relay:
-    def __init__(self, couriers: Sequence[Courier], *, start: StartLoop) -> None:
+    """`settle` is awaited before the couriers set out: everything is brought in the order that they expect."""
+
+    def __init__(self, couriers: Sequence[Courier], *, start: StartLoop, settle: Callable[[], Awaitable[None]]) -> None:
         self._couriers = couriers
         self._start = start
+        self._settle = settle
 
     @property
     def troubles(self) -> dict[str, str]:
@@ -44,6 +47,7 @@ class Relay:
 
     async def work(self, term: Term) -> None:
         """All couriers beside each other, as long as the term lasts."""
+        await self._settle()
         async with contextlib.AsyncExitStack() as stack:
             for courier in self._couriers:
                 self._start(stack, f"courier {courier.name}", courier.run)

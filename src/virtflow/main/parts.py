@@ -12,6 +12,8 @@ from virtflow.control.strategy_file import StrategyFile
 from virtflow.election import Election
 from virtflow.election.open import open_election
 from virtflow.engine import strategies
+from virtflow.events import Sink
+from virtflow.events.open import open_sinks
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
 from virtflow.model.clock import Clock
@@ -40,6 +42,16 @@ def make_queue(config: Config, observer: Observer) -> Queue:
         prefetch=config.broker_prefetch,
         timeout_s=config.broker_timeout_s,
         observer=observer,
+    )
+
+
+def make_sinks(config: Config) -> Sequence[Sink]:
+    return open_sinks(
+        nats_url=config.events_nats_url,
+        kafka_servers=config.events_kafka_servers,
+        amqp_url=config.events_amqp_url,
+        plugin=config.events_plugin,
+        prefix=config.events_prefix,
     )
 
 

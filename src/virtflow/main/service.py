@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from virtflow.config import Config
 from virtflow.control.answers import Answers
+from virtflow.control.buses import BusCourier
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer
 from virtflow.control.dead import Dead
@@ -23,6 +24,7 @@ from virtflow.control.journal import Journal
 from virtflow.control.lead import Office
 from virtflow.control.metrics import Metrics
 from virtflow.control.mirror import Mirror
+from virtflow.control.outlets import Outlets
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
 from virtflow.control.relay import Courier, Relay
@@ -34,6 +36,7 @@ from virtflow.control.vms import Vms
 from virtflow.control.waiting import WaitingRoom
 from virtflow.election import Election, Term
 from virtflow.engine.fleet import Fleet
+from virtflow.events import Sink
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
 from virtflow.main.parts import (
@@ -41,6 +44,7 @@ from virtflow.main.parts import (
     make_inventories,
     make_queue,
     make_self_hosts,
+    make_sinks,
     make_store,
     make_strategy_file,
 )
@@ -146,9 +150,10 @@ def build(
     clock: Clock | None = None,
     election: Election | None = None,
     queue: Queue | None = None,
+    sinks: Sequence[Sink] | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Service:
-    """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election and queue."""
+    """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election, queue and sinks."""
     clock = clock or SystemClock()
     store = store or make_store(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
@@ -173,9 +178,15 @@ def build(
     async def hear_of(ids: Sequence[bytes]) -> None:
         await scheduler.hear_of(ids)
 
+    outlets = Outlets(store=store, clock=clock, observer=metrics, tell=tell)
+    if sinks is None:
+        sinks = make_sinks(config) if RELAY in config.role else []
     # one for each way out of the house
-    couriers: list[Courier] = []
-    relay = Relay(couriers, start=loops.start)
+    couriers: list[Courier] = [
+        *(BusCourier(sink, store=store, outlets=outlets, clock=clock, observer=metrics) for sink in sinks),
+    ]
+    buses = [sink.name for sink in sinks]
+    relay = Relay(couriers, start=loops.start, settle=lambda: outlets.settle(buses))
     follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
     scheduler = Scheduler(
         store=store,
@@ -229,6 +240,7 @@ def build(
         summary=summary,
         scheduler=scheduler,
         inventories=watch,
+        outlets=outlets,
         strategy_file=strategy_file,
         dead=dead,
         queue_state=lambda: queue.state,
@@ -241,6 +253,7 @@ def build(
         dead=dead,
         placements=Placements(mirror),
         events=feed,
+        outlets=outlets,
         answers=answers,
         inventories=watch,
         summary=summary,
@@ -268,10 +281,12 @@ def build(
         inventories=watch,
         housekeeping=Housekeeping(
             store=store,
+            outlets=outlets,
             clock=clock,
             idempotency_keep_s=config.idempotency_keep_s,
             dead_keep_s=config.dead_keep_s,
             events_keep=config.events_keep,
+            events_keep_max=config.events_keep_max,
         ),
         feed=feed,
         queue=queue,

@@ -24,15 +24,16 @@ class EventType(enum.StrEnum):
     DEAD_ADDED = "dead.added"
     DEAD_REQUEUED = "dead.requeued"
     DEAD_DELETED = "dead.deleted"
+    OUTLET_LEFT_BEHIND = "outlet.left_behind"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state change of one object. `seq` is given by the store when the transaction commits."""
 
     type: EventType
-    #: of what: host, pool, task, vm or dead (a dead letter)
+    #: of what: host, pool, task, vm, dead (a dead letter) or outlet
     kind: str
-    #: its name (host, pool) or id (task, vm)
+    #: its name (host, pool, outlet) or id (task, vm)
     id: str
     #: the object's version after this event
     version: int = 1

@@ -19,6 +19,10 @@ class Outlet(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int = 0
     #: when the oldest event happened that it has not been told of; None when it knows all
     waiting_since_ms: int | None = None
+    #: since when there is an error; None when all is well
+    failing_since_ms: int | None = None
+    #: how many events tell of it: one for each time that it was left behind
+    version: int = 0
 
 
 class OutletMove(msgspec.Struct, frozen=True, kw_only=True):

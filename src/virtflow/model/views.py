@@ -5,6 +5,7 @@ import msgspec
 from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
 from virtflow.model.instance import Instance
+from virtflow.model.outlet import Outlet
 from virtflow.model.pool import Pool
 from virtflow.model.shape import Shape
 from virtflow.model.task import Task
@@ -42,6 +43,14 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     oldest: int
     newest: int
     history_id: str
+
+
+class OutletView(msgspec.Struct, frozen=True, kw_only=True):
+    outlet: Outlet
+    #: so many events it has not been told of
+    behind: int
+    #: so long ago the oldest of them happened
+    behind_s: float
 
 
 class SkippedRecord(msgspec.Struct, frozen=True, kw_only=True):

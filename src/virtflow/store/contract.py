@@ -260,6 +260,13 @@ class Transaction(Protocol):
         """Why it is told no further; its next move takes that back."""
         ...
 
+    async def leave_outlet(self, name: str, *, was: int, now: int) -> int | None:
+        """Moves its cursor over events that are about to be forgotten; returns its new version.
+
+        None when it is elsewhere meanwhile, or gone: nothing was done.
+        """
+        ...
+
     async def enable_outlet(self, name: str, *, enabled: bool, at_ms: int) -> None: ...
 
     async def remove_outlet(self, name: str) -> None: ...
@@ -390,8 +397,11 @@ class Store(Protocol):
         """The oldest kept and the newest number; (1, 0) when there is none yet."""
         ...
 
-    async def trim_events(self, *, keep: int) -> int:
-        """Forgets the oldest beyond `keep`; returns how many."""
+    async def trim_events(self, *, keep: int, upto: int | None = None) -> int:
+        """Forgets the oldest; the last `keep` up to that number (default: the newest) stay, and all that follow.
+
+        Returns how many were forgotten.
+        """
         ...
 
     async def outlets(self) -> list[Outlet]:

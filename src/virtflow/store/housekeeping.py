@@ -37,9 +37,9 @@ class Housekeeping:
             if step < DEAD_FORGOTTEN_AT_ONCE:
                 return forgotten
 
-    async def trim_events(self: _Writable, *, keep: int) -> int:
+    async def trim_events(self: _Writable, *, keep: int, upto: int | None = None) -> int:
         [(oldest, newest)] = await self._near.rows("event_range")
-        keep_from = int(newest) - keep + 1
+        keep_from = int(newest if upto is None else upto) - keep + 1
         while True:
             async with self.transaction() as tx:
                 if await tx.forget_some_events(keep_from, EVENT_ROWS_FORGOTTEN_AT_ONCE) < EVENT_ROWS_FORGOTTEN_AT_ONCE:

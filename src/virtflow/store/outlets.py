@@ -16,6 +16,8 @@ def outlet_from_row(row: Row) -> Outlet:
         created_ms=row[5],
         updated_ms=row[6],
         waiting_since_ms=row[7],
+        failing_since_ms=row[8],
+        version=row[9],
     )
 
 
@@ -43,6 +45,10 @@ class OutletWrites:
 
     async def mark_outlet(self, name: str, *, error: str, at_ms: int) -> None:
         await self._session.rows("mark_outlet", error, at_ms, name)
+
+    async def leave_outlet(self, name: str, *, was: int, now: int) -> int | None:
+        rows = await self._session.rows("leave_outlet", now, was, name)
+        return int(rows[0][0]) if rows else None
 
     async def enable_outlet(self, name: str, *, enabled: bool, at_ms: int) -> None:
         await self._session.rows("enable_outlet", enabled, at_ms, name)

@@ -154,6 +154,7 @@ async def test_the_oldest_are_forgotten_exactly(store: Store, monkeypatch: pytes
     assert [one.seq async for chunk in store.scan_events() for one in chunk] == list(range(76, 101))
     assert await store.trim_events(keep=25) == 0
     assert await append(store, event(0)) == 101
+    assert await store.trim_events(keep=25, upto=100) == 0  # as it was planned before somebody wrote
 
 
 async def test_everything_may_be_forgotten(store: Store) -> None:

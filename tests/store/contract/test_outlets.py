@@ -74,3 +74,30 @@ async def test_an_outlet_says_since_when_it_has_not_been_told_of_something(store
             await tx.append_events([event(number, at_ms=NOW_MS + number)] * 3)
     await add(store, outlet("a"), outlet("b", cursor=2), outlet("c", cursor=3), outlet("d", cursor=6))
     assert [one.waiting_since_ms for one in await store.outlets()] == [NOW_MS + 1, NOW_MS + 1, NOW_MS + 2, None]
+
+
+async def test_an_outlet_fails_since_its_first_error(store: Store) -> None:
+    await add(store, outlet("a"))
+    for number, error in enumerate(("it is away", "it refuses us"), start=1):
+        async with store.transaction() as tx:
+            await tx.mark_outlet("a", error=error, at_ms=NOW_MS + number)
+    found = await store.outlet("a")
+    assert found is not None
+    assert (found.error, found.failing_since_ms) == ("it refuses us", NOW_MS + 1)
+    await move(store, ("a", 0, 3))
+    found = await store.outlet("a")
+    assert found is not None
+    assert (found.error, found.failing_since_ms) == ("", None)
+
+
+async def test_an_outlet_is_left_behind_from_where_it_is_and_what_is_wrong_with_it_stays_wrong(store: Store) -> None:
+    await add(store, outlet("a", cursor=1))
+    async with store.transaction() as tx:
+        await tx.mark_outlet("a", error="it is away", at_ms=NOW_MS + 1)
+        assert await tx.leave_outlet("a", was=1, now=5) == 1
+        assert await tx.leave_outlet("a", was=5, now=7) == 2
+        assert await tx.leave_outlet("a", was=5, now=9) is None
+        assert await tx.leave_outlet("gone", was=0, now=9) is None
+    found = await store.outlet("a")
+    assert found is not None
+    assert (found.cursor, found.version, found.error, found.failing_since_ms) == (7, 2, "it is away", NOW_MS + 1)

@@ -2,7 +2,8 @@
 -- All, in name order, each with the time of the oldest event it was not told of.
 SELECT
     name, kind, cursor, enabled, error, created_ms, updated_ms,
-    (SELECT at_ms FROM event WHERE last_seq > outlet.cursor ORDER BY last_seq LIMIT 1)
+    (SELECT at_ms FROM event WHERE last_seq > outlet.cursor ORDER BY last_seq LIMIT 1),
+    failing_since_ms, version
 FROM outlet
 ORDER BY name;
 
@@ -10,7 +11,8 @@ ORDER BY name;
 -- One of them.
 SELECT
     name, kind, cursor, enabled, error, created_ms, updated_ms,
-    (SELECT at_ms FROM event WHERE last_seq > outlet.cursor ORDER BY last_seq LIMIT 1)
+    (SELECT at_ms FROM event WHERE last_seq > outlet.cursor ORDER BY last_seq LIMIT 1),
+    failing_since_ms, version
 FROM outlet
 WHERE name = $1;
 
@@ -29,25 +31,31 @@ RETURNING name;
 
 -- move_outlet --
 -- It was told of more, if it is still where the caller thinks. Whoever is told is well.
-UPDATE outlet SET cursor = $1, updated_ms = $2, error = '' WHERE cursor = $3 AND name = $4;
+UPDATE outlet SET cursor = $1, updated_ms = $2, error = '', failing_since_ms = NULL
+WHERE cursor = $3 AND name = $4;
 
 -- move_outlet [postgresql] --
 -- The same for many, locked in one order.
 WITH locked AS MATERIALIZED (
     SELECT 1 FROM outlet WHERE name = ANY($4::text[]) ORDER BY name FOR UPDATE
 )
-UPDATE outlet SET cursor = move.now, updated_ms = move.at_ms, error = ''
+UPDATE outlet SET cursor = move.now, updated_ms = move.at_ms, error = '', failing_since_ms = NULL
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS move (now, at_ms, was, name)
 WHERE outlet.name = move.name AND (SELECT count(*) FROM locked) > 0 AND outlet.cursor = move.was
 RETURNING outlet.name;
 
 -- mark_outlet --
 -- Why it is told no further.
-UPDATE outlet SET error = $1, updated_ms = $2 WHERE name = $3 AND error <> $1;
+UPDATE outlet SET error = $1, updated_ms = $2, failing_since_ms = coalesce(failing_since_ms, $2)
+WHERE name = $3 AND error <> $1;
+
+-- leave_outlet --
+-- It will not be told of what comes before that number, if it is still where the caller thinks.
+UPDATE outlet SET cursor = $1, version = version + 1 WHERE cursor = $2 AND name = $3 RETURNING version;
 
 -- enable_outlet --
 -- Told of events from now on, or of none.
-UPDATE outlet SET enabled = $1, error = '', updated_ms = $2 WHERE name = $3 AND enabled <> $1;
+UPDATE outlet SET enabled = $1, error = '', failing_since_ms = NULL, updated_ms = $2 WHERE name = $3 AND enabled <> $1;
 
 -- remove_outlet --
 -- Forgotten, with how far it was told.

@@ -1,0 +1,4 @@
+-- Since when an outlet fails, and how often it was left behind: every time is an event of its own version.
+
+ALTER TABLE outlet ADD COLUMN failing_since_ms INTEGER;
+ALTER TABLE outlet ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
