@@ -6,6 +6,7 @@ import collections
 import pytest
 from tests.control.conftest import host, order, wish
 
+from virtflow.election.alone import Alone
 from virtflow.main import Service
 from virtflow.model.errors import Busy, Conflict, InvalidRequest
 from virtflow.model.instance import Instance
@@ -220,3 +221,37 @@ async def test_many_clients_at_once_place_exactly_what_fits(service: Service) ->
     placed = [view[0] for view in views if view[0].instance.host is not None]
     assert len(placed) == 64
     assert len({view.instance.id for view in placed}) == 64
+
+
+async def test_two_who_want_stillness_get_it_one_after_the_other(service: Service) -> None:
+    """Half of the slots each, and both would wait for ever: a new leader and a reload did."""
+    scheduler = service.scheduler
+    still = 0
+
+    async def be_still() -> None:
+        nonlocal still
+        async with scheduler.hold_still():
+            still += 1
+            await asyncio.sleep(0)
+            still -= 1
+            assert still == 0
+
+    async with asyncio.timeout(10):
+        async with scheduler.hold_still():
+            waiting = [asyncio.create_task(be_still()) for _ in range(3)]
+            await asyncio.sleep(0)
+            given_up = asyncio.create_task(be_still())
+            await asyncio.sleep(0)
+            given_up.cancel()
+        await asyncio.gather(*waiting)
+        await register(service, host("bm-1"))
+        assert (await create(service, order("a")))[0].instance.host == "bm-1"
+
+
+async def test_a_term_that_is_over_takes_no_fence(service: Service) -> None:
+    """Whoever leads by then would be deposed for nothing."""
+    term = await Alone("scheduler").campaign()
+    await term.resign()
+    await service.scheduler.lead(term)
+    async with service.store.transaction() as tx:
+        await tx.check_fence(1)

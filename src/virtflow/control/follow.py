@@ -133,9 +133,11 @@ class Follower:
         hosts = {event.id for event in events if event.type.startswith(_OF_HOSTS)}
         pools = {event.id for event in events if event.type.startswith(_OF_POOLS)}
         if hosts or pools:
-            async with self._store.moment() as moment:
-                await self._mirror.reread(moment, hosts=hosts, pools=pools)
-        for name, (taken, instances) in self._rooms(events).items():
+            await self._mirror.reread(self._store, hosts=hosts, pools=pools)
+        rooms = self._rooms(events)
+        if any(name not in self._mirror.fleet for name in rooms):
+            await self._mirror.settle()  # a host that was made here a moment ago
+        for name, (taken, instances) in rooms.items():
             self._mirror.change_room(name, taken, instances)
         ended = {event.id for event in events if event.type in _ENDS}
         self._waiting.remove(map(id_from_text, ended))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from virtflow.control.doubt import Doubt, transaction
 from virtflow.control.mirror import Mirror
 from virtflow.control.orders import Receipt
 from virtflow.model.clock import Clock
@@ -25,11 +26,12 @@ _HostList = list[Host]
 
 
 class Hosts:
-    def __init__(self, *, store: Store, mirror: Mirror, clock: Clock, knock: Callable[[], None]) -> None:
+    def __init__(self, *, store: Store, mirror: Mirror, clock: Clock, knock: Callable[[], None], doubt: Doubt) -> None:
         self._store = store
         self._mirror = mirror
         self._clock = clock
         self._knock = knock
+        self._doubt = doubt
 
     def _marked(self, host: Host) -> Host:
         return self._mirror.self_hosts.marked(host)
@@ -69,13 +71,14 @@ class Hosts:
             )
             for spec in specs
         ]
-        async with self._store.transaction() as tx:
-            ids = await tx.add_hosts(rows)
-            hosts = [self._marked(msgspec.structs.replace(row, id=key)) for row, key in zip(rows, ids, strict=True)]
-            if receipt is not None:
-                await tx.remember_answers([receipt.answer(hosts, now_ms)])
-            await tx.append_events([_event(EventType.HOST_REGISTERED, host, actor=actor) for host in hosts])
-        self._mirror.put_hosts(hosts)
+        async with self._mirror.turns.writing():
+            async with transaction(self._store, self._doubt) as tx:
+                ids = await tx.add_hosts(rows)
+                hosts = [self._marked(msgspec.structs.replace(row, id=key)) for row, key in zip(rows, ids, strict=True)]
+                if receipt is not None:
+                    await tx.remember_answers([receipt.answer(hosts, now_ms)])
+                await tx.append_events([_event(EventType.HOST_REGISTERED, host, actor=actor) for host in hosts])
+            self._tell(hosts)
         self._knock()
         return hosts
 
@@ -120,10 +123,11 @@ class Hosts:
         """A host read before, with something changed. VersionMismatch when it changed since."""
         pool = await self._store.pool(host.spec.pool)
         row = with_room(msgspec.structs.replace(host, updated_ms=self._clock.now_ms()), pool)
-        async with self._store.transaction() as tx:
-            changed = self._marked(await tx.change_host(row, expected_version=host.version))
-            await tx.append_events([_event(event, changed, actor=actor)])
-        self._mirror.put_hosts([changed])
+        async with self._mirror.turns.writing():
+            async with transaction(self._store, self._doubt) as tx:
+                changed = self._marked(await tx.change_host(row, expected_version=host.version))
+                await tx.append_events([_event(event, changed, actor=actor)])
+            self._tell([changed])
         self._knock()
         return changed
 
@@ -139,27 +143,34 @@ class Hosts:
         now_ms = self._clock.now_ms()
         event = EventType.HOST_CORDONED if cordoned else EventType.HOST_UNCORDONED
         before = await self.get(name)
-        async with self._store.transaction() as tx:
-            if before.cordoned == cordoned and expected_version in (None, before.version):
-                host = before  # said twice: nothing changes, nothing is told
-            else:
-                host = self._marked(
-                    await tx.set_cordon(name, cordoned=cordoned, at_ms=now_ms, expected_version=expected_version)
-                )
-            if receipt is not None:
-                await tx.remember_answers([receipt.answer(host, now_ms)])
+        async with self._mirror.turns.writing():
+            async with transaction(self._store, self._doubt) as tx:
+                if before.cordoned == cordoned and expected_version in (None, before.version):
+                    host = before  # said twice: nothing changes, nothing is told
+                else:
+                    host = self._marked(
+                        await tx.set_cordon(name, cordoned=cordoned, at_ms=now_ms, expected_version=expected_version)
+                    )
+                if receipt is not None:
+                    await tx.remember_answers([receipt.answer(host, now_ms)])
+                if host is not before:
+                    await tx.append_events([_event(event, host, actor=actor)])
             if host is not before:
-                await tx.append_events([_event(event, host, actor=actor)])
+                self._tell([host])
         if host is not before:
-            self._mirror.put_hosts([host])
             self._knock()
         return host
 
     async def delete(self, name: str, *, expected_version: int | None, actor: str) -> None:
-        async with self._store.transaction() as tx:
-            host = await tx.delete_host(name, at_ms=self._clock.now_ms(), expected_version=expected_version)
-            await tx.append_events([_event(EventType.HOST_DELETED, host, actor=actor)])
-        self._mirror.remove_host(host)
+        async with self._mirror.turns.writing():
+            async with transaction(self._store, self._doubt) as tx:
+                host = await tx.delete_host(name, at_ms=self._clock.now_ms(), expected_version=expected_version)
+                await tx.append_events([_event(EventType.HOST_DELETED, host, actor=actor)])
+            self._mirror.remove_host(host)
+
+    def _tell(self, hosts: Sequence[Host]) -> None:
+        if not self._mirror.put_hosts(hosts):
+            self._doubt()
 
     async def follow_pool(
         self, tx: Transaction, pool: PoolSpec, *, actor: str

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from virtflow.control.self_hosts import SelfHosts
+from virtflow.control.turns import Turns
 from virtflow.engine.fleet import Fleet
 from virtflow.model.host import Host
 from virtflow.model.pool import Pool
@@ -24,6 +25,10 @@ class Mirror:
         self.opening = 0
         #: what others wrote up to here is in it
         self.position = 0
+        #: a write of ours and the telling of it are one turn; reading the rows anew falls before it, or after it
+        self.turns = Turns()
+        #: host id -> the newest version told: tellings may come in another order than commits
+        self._versions: dict[int, int] = {}
         self._addresses: dict[int, str] = {}
         #: hosts read later than `position`: what the log says of them up to there is in them already
         self._read_at: dict[str, int] = {}
@@ -31,6 +36,10 @@ class Mirror:
 
     async def load(self, store: Store) -> None:
         """Everything anew, as one moment has it. No placement of ours may be on its way meanwhile."""
+        async with self.turns.reading():
+            await self._load(store)
+
+    async def _load(self, store: Store) -> None:
         fleet = self.fleet.emptied()
         addresses: dict[int, str] = {}
         async with store.moment() as moment:
@@ -41,7 +50,7 @@ class Mirror:
                 fleet.put_hosts(map(self.self_hosts.marked, hosts))
                 addresses.update((host.id, host.spec.address) for host in hosts)
         self.fleet, self._addresses, self.position = fleet, addresses, position
-        self._read_at = {}
+        self._read_at, self._versions = {}, {}
         self._opened()
 
     @property
@@ -65,9 +74,23 @@ class Mirror:
 
     # ── what this process wrote ───────────────────────────────────────────────────────────────────
 
-    def put_hosts(self, hosts: Iterable[Host]) -> None:
-        """New or changed hosts. What is taken from a known one is known better here than in the row."""
-        fresh = [self._with_known_room(self.self_hosts.marked(host)) for host in hosts]
+    def put_hosts(self, hosts: Iterable[Host]) -> bool:
+        """Hosts that we made or changed. False: read everything anew.
+
+        Of a host that others made and we have not heard of yet, the row tells the room at a moment that the log does
+        not name: what the log brings next may be in it already.
+        """
+        hosts = list(hosts)
+        known = [host for host in hosts if host.version == 1 or host.name in self.fleet]
+        self._put(known)
+        return len(known) == len(hosts)
+
+    def _put(self, hosts: Iterable[Host]) -> None:
+        """What is taken from a known one is known better here than in the row."""
+        newest = self._versions
+        news = [host for host in hosts if host.version >= newest.get(host.id, 0)]
+        newest.update((host.id, host.version) for host in news)
+        fresh = [self._with_known_room(self.self_hosts.marked(host)) for host in news]
         self.fleet.put_hosts(fresh)
         self._addresses.update((host.id, host.spec.address) for host in fresh)
         self._opened()
@@ -90,7 +113,9 @@ class Mirror:
         return is_news
 
     def remove_host(self, host: Host) -> None:
-        self.fleet.remove_host(host.name)
+        self._versions[host.id] = host.version
+        if host.name in self.fleet and self.fleet.host(host.name).id == host.id:  # else another bears its name by now
+            self.fleet.remove_host(host.name)
         self._addresses.pop(host.id, None)
         self._pool_names = None
 
@@ -108,8 +133,12 @@ class Mirror:
 
     # ── what others wrote ─────────────────────────────────────────────────────────────────────────
 
-    async def reread(self, moment: Moment, *, hosts: set[str], pools: set[str]) -> None:
+    async def reread(self, store: Store, *, hosts: set[str], pools: set[str]) -> None:
         """Hosts and pools that others said something about, as they are now."""
+        async with self.turns.reading(), store.moment() as moment:
+            await self._reread(moment, hosts=hosts, pools=pools)
+
+    async def _reread(self, moment: Moment, *, hosts: set[str], pools: set[str]) -> None:
         _, position = await moment.event_range()
         for name in sorted(pools):
             pool = await moment.pool(name)
@@ -119,9 +148,14 @@ class Mirror:
                 self.fleet.put_pool(pool)
         found = await moment.hosts_by_name(sorted(hosts))
         self._read_at.update((host.name, position) for host in found if host.name not in self.fleet)
-        for name in hosts - {host.name for host in found}:
+        for name in sorted(hosts - {host.name for host in found}):
             self.fleet.remove_host(name)
-        self.put_hosts(found)
+        self._put(found)
+
+    async def settle(self) -> None:
+        """Returns when what we are writing now has been told."""
+        async with self.turns.reading():
+            pass
 
     def change_room(self, name: str, taken: Mapping[str, int], instances: int) -> None:
         """By others' placements and deletions."""

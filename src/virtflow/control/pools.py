@@ -1,8 +1,10 @@
 """Pools: what holds for a group of hosts."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from virtflow.control.doubt import Doubt, transaction
 from virtflow.control.hosts import Hosts
 from virtflow.control.mirror import Mirror
 from virtflow.model.clock import Clock
@@ -20,6 +22,9 @@ class Pools:
     hosts: Hosts
     clock: Clock
     knock: Callable[[], None]
+    doubt: Doubt
+    #: the mirror must be told of changes in the order in which they were committed
+    one_at_a_time: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
 
     async def list(self) -> Sequence[PoolView]:
         return [self._view(pool) for pool in await self.store.pools()]
@@ -32,24 +37,28 @@ class Pools:
 
     async def put(self, spec: PoolSpec, *, expected_version: int | None, actor: str) -> PoolView:
         now_ms = self.clock.now_ms()
-        async with self.store.transaction() as tx:
-            pool = await tx.put_pool(spec, at_ms=now_ms, expected_version=expected_version)
-            hosts, events = await self.hosts.follow_pool(tx, spec, actor=actor)
-            await tx.append_events([_event(EventType.POOL_CHANGED, pool, at_ms=now_ms, actor=actor), *events])
-        self.mirror.put_pool(pool)
-        self.mirror.put_hosts(hosts)
+        async with self.one_at_a_time, self.mirror.turns.writing():
+            async with transaction(self.store, self.doubt) as tx:
+                pool = await tx.put_pool(spec, at_ms=now_ms, expected_version=expected_version)
+                hosts, events = await self.hosts.follow_pool(tx, spec, actor=actor)
+                await tx.append_events([_event(EventType.POOL_CHANGED, pool, at_ms=now_ms, actor=actor), *events])
+            self.mirror.put_pool(pool)
+            if not self.mirror.put_hosts(hosts):
+                self.doubt()
         self.knock()
         return self._view(pool)
 
     async def delete(self, name: str, *, expected_version: int | None, actor: str) -> None:
         """Forgets the settings. Hosts go on naming the pool, with the defaults of the installation."""
         now_ms = self.clock.now_ms()
-        async with self.store.transaction() as tx:
-            pool = await tx.delete_pool(name, expected_version=expected_version)
-            hosts, events = await self.hosts.follow_pool(tx, PoolSpec(name=name), actor=actor)
-            await tx.append_events([_event(EventType.POOL_DELETED, pool, at_ms=now_ms, actor=actor), *events])
-        self.mirror.forget_pool(name)
-        self.mirror.put_hosts(hosts)
+        async with self.one_at_a_time, self.mirror.turns.writing():
+            async with transaction(self.store, self.doubt) as tx:
+                pool = await tx.delete_pool(name, expected_version=expected_version)
+                hosts, events = await self.hosts.follow_pool(tx, PoolSpec(name=name), actor=actor)
+                await tx.append_events([_event(EventType.POOL_DELETED, pool, at_ms=now_ms, actor=actor), *events])
+            self.mirror.forget_pool(name)
+            if not self.mirror.put_hosts(hosts):
+                self.doubt()
         self.knock()
 
     def _view(self, pool: Pool) -> PoolView:

@@ -127,6 +127,8 @@ class Scheduler:
         #: some request makes the engine fail: until it is found, each is decided by itself
         self._is_careful = False
         self._slots = asyncio.Semaphore(ROUNDS_IN_FLIGHT_MAX)
+        #: who wants all slots: two who had half of them each would wait for ever
+        self._stillness = asyncio.Lock()
         self._rounds: set[asyncio.Task[None]] = set()
         #: being decided or written; not to be chosen by the next round
         self._busy: set[bytes] = set()
@@ -143,6 +145,11 @@ class Scheduler:
     def knock(self) -> None:
         """Something changed that may let a task through. Cheap, never blocks, may be called too often."""
         self._inbox.knocked.set()
+
+    def doubt(self) -> None:
+        """Something was written here, or was not: the mirror is read anew before the next round."""
+        self._must_reload = True
+        self.knock()
 
     @property
     def is_leading(self) -> bool:
@@ -180,13 +187,16 @@ class Scheduler:
     @contextlib.asynccontextmanager
     async def hold_still(self) -> AsyncIterator[None]:
         """No round is decided or written inside: for reloading the mirror and for taking things apart."""
-        for _ in range(ROUNDS_IN_FLIGHT_MAX):
-            await self._slots.acquire()
-        try:
-            yield
-        finally:
-            for _ in range(ROUNDS_IN_FLIGHT_MAX):
-                self._slots.release()
+        async with self._stillness:
+            held = 0
+            try:
+                for _ in range(ROUNDS_IN_FLIGHT_MAX):
+                    await self._slots.acquire()
+                    held += 1
+                yield
+            finally:
+                for _ in range(held):
+                    self._slots.release()
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────
 
@@ -195,6 +205,8 @@ class Scheduler:
         self._deposed.clear()
         try:
             async with self.hold_still():
+                if not term.is_valid():  # it ended while rounds did, and another's fence may be good
+                    return
                 fence = await self._committer.take_fence()
                 await self._know_everything()
                 self._term = term
@@ -337,6 +349,9 @@ class Scheduler:
         except BaseException:
             self._undo(decided.placed)
             self._inbox.put_back(submissions)
+            self._fresh = fresh | self._fresh
+            for task in ringing:
+                self._waiting.set_alarm(task)
             raise
         if not submissions and not decided.placed and not decided.retried and not decided.failed:
             self._answer_watches()
@@ -473,8 +488,10 @@ class Scheduler:
         self._must_reload = True
         self._fail(decided.submissions, error)
         again_ms = self._clock.now_ms() + AGAIN_AFTER_MS
-        for task in [*(task for task, _ in decided.retried), *(task for task, _, _ in decided.failed)]:
-            self._waiting.set_alarm(task, at_ms=again_ms)
+        for key in decided.touched():
+            task = self._waiting.get(key)
+            if task is not None:
+                self._waiting.set_alarm(task, at_ms=again_ms)
         self.knock()
 
     def _settle(self, decided: Round, outcome: Outcome) -> None:
@@ -490,6 +507,10 @@ class Scheduler:
             self._waiting.add(task, tried_at=-1 if task.id in outcome.again else decided.opening)
         for task in outcome.retried:
             self._waiting.set_alarm(task)
+        for key in outcome.again:
+            held_back = self._waiting.get(key)
+            if held_back is not None:  # its alarm has rung for this round
+                self._waiting.set_alarm(held_back)
         if outcome.queued or outcome.retried:
             self.knock()  # the loop may sleep beyond these alarms
         for submission in decided.submissions:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from virtflow.control.doubt import Doubt, transaction
 from virtflow.control.ids import Ids
 from virtflow.control.mirror import Mirror
 from virtflow.control.orders import Cause, Receipt, VmOrder
@@ -41,6 +42,7 @@ class Vms:
         clock: Clock,
         ids: Ids,
         knock: Callable[[], None],
+        doubt: Doubt,
         catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._store = store
@@ -51,6 +53,7 @@ class Vms:
         self._clock = clock
         self._ids = ids
         self._knock = knock
+        self._doubt = doubt
         #: names and client ids between acceptance and commit: two at once would clash in one commit
         self._in_flight: set[str | bytes] = set()
 
@@ -218,21 +221,22 @@ class Vms:
         self, ids: Sequence[bytes], *, actor: str, receipt: Receipt[DeletedMany] | None, absent: Sequence[str]
     ) -> DeletedMany:
         now_ms = self._clock.now_ms()
-        async with self._store.transaction() as tx:
-            removed = await tx.remove_instances(ids, at_ms=now_ms)
-            placed = [row for row in removed if row.instance.host_id is not None]
-            await tx.give_room(_room_given(placed))
-            waiting = [row.instance.id for row in removed if row.instance.host_id is None]
-            ended, events = await end_tasks(tx, waiting, now_ms=now_ms, actor=actor, why="VM deleted")
-            events += [_deleted_event(row, now_ms, actor) for row in removed]
-            result = DeletedMany(deleted=len(removed), absent=[*absent])
-            if receipt is not None:
-                await tx.remember_answers([receipt.answer(result, now_ms)])
-            if events:
-                await tx.append_events(events)
-        self._waiting.remove(ended)
-        for row in placed:
-            self._mirror.give(row.instance.host_id or 0, row.shape)
+        async with self._mirror.turns.writing():
+            async with transaction(self._store, self._doubt) as tx:
+                removed = await tx.remove_instances(ids, at_ms=now_ms)
+                placed = [row for row in removed if row.instance.host_id is not None]
+                await tx.give_room(_room_given(placed))
+                waiting = [row.instance.id for row in removed if row.instance.host_id is None]
+                ended, events = await end_tasks(tx, waiting, now_ms=now_ms, actor=actor, why="VM deleted")
+                events += [_deleted_event(row, now_ms, actor) for row in removed]
+                result = DeletedMany(deleted=len(removed), absent=[*absent])
+                if receipt is not None:
+                    await tx.remember_answers([receipt.answer(result, now_ms)])
+                if events:
+                    await tx.append_events(events)
+            self._waiting.remove(ended)
+            for row in placed:
+                self._mirror.give(row.instance.host_id or 0, row.shape)
         self._knock()
         return result
 

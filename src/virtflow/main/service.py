@@ -205,8 +205,8 @@ def build(
         retry_wait_s=config.retry_wait_s,
         accept_queue_max=config.accept_queue_max,
     )
-    hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock)
-    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock)
+    hosts = Hosts(store=store, mirror=mirror, clock=clock, knock=knock, doubt=scheduler.doubt)
+    pools = Pools(store=store, mirror=mirror, hosts=hosts, clock=clock, knock=knock, doubt=scheduler.doubt)
     watch = Inventories(
         make_inventories(config) if inventories is None else inventories,
         store=store,
@@ -228,6 +228,7 @@ def build(
         clock=clock,
         ids=ids,
         knock=knock,
+        doubt=scheduler.doubt,
         catch_up=follower.catch_up,
     )
     dead = Dead(store=store, vms=vms, clock=clock, ids=ids, tell=tell, call=queue.call)
