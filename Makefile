@@ -2,13 +2,14 @@
 # The settings of virtflow (VIRTFLOW_…) pass through from the environment.
 
 ARGS ?=
+SEEDS ?= 200
 BIN = .venv/bin
 
 export PY
 unexport MAKEFLAGS MFLAGS  # programs started from here are not part of this make
 
 .DEFAULT_GOAL = help
-.PHONY: help setup setup-dev demo node-up api-up check test static bench bench-peers format lock clean
+.PHONY: help setup setup-dev demo node-up api-up check test static bench bench-peers simulate format lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +49,9 @@ bench: setup-dev  ## measure (ARGS= chooses what)
 
 bench-peers: setup-dev  ## measure other schedulers beside ours
 	@bench/peers/run $(ARGS)
+
+simulate: setup-dev  ## a data centre in one thread: SEEDS=1000 of them, or SEEDS=17..20, or SEED=17 with its trace
+	@$(BIN)/python -m virtflow.testing.simulation $(if $(SEED),--seed $(SEED),$(SEEDS)) $(ARGS)
 
 format: setup-dev  ## put the code in order
 	@$(BIN)/ruff format --quiet .

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,11 @@ async def test_a_pool_whose_change_was_not_confirmed_counts(spoiled: tuple[Servi
     assert (await until_placed(service, "b")).host == "bm-1"
 
 
+async def is_due(service: Service, key: bytes) -> bool:
+    task = (await service.house.tasks.get(key)).task
+    return task.next_try_ms <= time.time() * 1000
+
+
 async def test_a_task_whose_placing_was_not_written_is_tried_again_until_it_ends(
     spoiled: tuple[Service, Spoiled],
 ) -> None:
@@ -123,7 +129,10 @@ async def test_a_task_whose_placing_was_not_written_is_tried_again_until_it_ends
         raise Unavailable("the database does not answer")
 
     store.before += [nothing, fail]  # the change of the host, and the round that it makes possible
-    await service.house.hosts.change("bm-1", lambda _: host("bm-1", cores=4), expected_version=None, actor="test")
+    async with service.scheduler.hold_still():  # until the alarm rings, too
+        await service.house.hosts.change("bm-1", lambda _: host("bm-1", cores=4), expected_version=None, actor="test")
+        while not (await is_due(service, view.task_id)):
+            await asyncio.sleep(0.01)
     over = await ended(service, view.task_id, within_s=30.0)
     assert over.task.state is TaskState.FAILED
     assert not store.before

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -54,12 +53,12 @@ class Loops:
         self._states[name] = "ok"
         try:
             while True:
-                began_s = time.monotonic()
+                began_s = asyncio.get_running_loop().time()
                 try:
                     await self._run(name, loop)
                     return
                 except Exception as error:
-                    failures = 1 if time.monotonic() - began_s > WELL_S else failures + 1
+                    failures = 1 if asyncio.get_running_loop().time() - began_s > WELL_S else failures + 1
                     self._failed(name, error, failures)
                 await asyncio.sleep(min(RESTART_S_MAX, RESTART_S * 2 ** min(failures - 1, 10)))
         finally:
