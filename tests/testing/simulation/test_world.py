@@ -26,6 +26,7 @@ def test_everything_holds_in_seeds_that_once_failed_and_in_others(seed: int) -> 
     assert run_seed(seed).violations == []
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_whatever_ran_before_it_and_however_strings_are_hashed() -> None:
     here = [run_seed(seed).hash for seed in (5, 7)]
     program = "from virtflow.testing.simulation.world import run_seed; print(*[run_seed(s).hash for s in (7, 5)])"
@@ -40,6 +41,10 @@ def test_a_seed_is_the_same_whatever_ran_before_it_and_however_strings_are_hashe
         for number in ("1", "4711")
     ]
     assert there == [here[::-1], here[::-1]]
+
+
+def test_a_seed_run_twice_is_the_same() -> None:
+    assert run_seed(5).hash == run_seed(5).hash
 
 
 def test_another_seed_is_another_story() -> None:
