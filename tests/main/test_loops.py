@@ -106,3 +106,23 @@ async def test_who_is_told_to_stop_is_not_ill() -> None:
         await asyncio.sleep(0)
         assert loops.report() == {"digging": "ok"}
     assert loops.report() == {}
+
+
+async def test_who_is_told_to_stop_while_he_ends_another_stops_too() -> None:
+    """A process whose term ended at the moment it was told to stop went on for ever."""
+    may_end = asyncio.Event()
+
+    async def take_leave() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await may_end.wait()
+
+    other = asyncio.create_task(take_leave())
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(main_loops.end(other))
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.wait([ending], timeout=10)
+    assert ending.cancelled()
+    assert other.done()

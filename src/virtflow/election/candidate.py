@@ -112,8 +112,7 @@ class _KeptTerm:
             return
         self._end("resigned")
         self._beating.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._beating
+        await asyncio.wait([self._beating])  # awaited by itself, it would swallow our own cancellation
         with contextlib.suppress(VirtflowError, TimeoutError):  # then the others find out by themselves
             async with asyncio.timeout(LEAVE_S_MAX):
                 await self._ballot.leave(self._held)

@@ -83,6 +83,15 @@ class Loops:
 
 
 async def end(task: asyncio.Task[Any]) -> None:
-    task.cancel()
+    """Returns when it has ended. Whoever is cancelled meanwhile stays cancelled, once it has."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        task.cancel()
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
     with contextlib.suppress(asyncio.CancelledError):
-        await task
+        task.result()

@@ -58,7 +58,7 @@ def test_a_trace_says_what_was_asked_what_was_done_and_what_went_wrong(capsys: p
     assert "COMMIT" in told
     assert "FAULT" in told
     assert "everything held" in told
-    assert readable(["1 p1.1 scheduler: look", "2 p1.1 COMMIT"]) == ["2 p1.1 COMMIT"]
+    assert readable(["1 p1.1 lease_by_name", "2 p1.1 COMMIT"]) == ["2 p1.1 COMMIT"]
 
 
 def test_a_run_says_how_fast_it_was_and_writes_a_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

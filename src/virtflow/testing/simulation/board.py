@@ -9,13 +9,14 @@ from virtflow.testing.simulation.weather import FAULTS
 SEEDS_MIN = 300
 STATES: Sequence[str] = (
     "log: leader.began",
+    "log: office.taken",
+    "log: office.over",
     "log: leader.fenced",
     "log: follower.behind",
     "log: follower.up_to_date",
     "log: round.not_written",
     "office taken by a hint",
     "office taken after the lease",
-    "leader stopped for a while",
     "leader cut off from the database",
     "transaction waited for another",
     "statement timed out",

@@ -2,11 +2,12 @@
 
 import asyncio
 import collections
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 
 from virtflow.model.errors import Unavailable, VirtflowError
-from virtflow.queue import LookAt
+from virtflow.queue import LookAt, SetAside
 from virtflow.testing.simulation.network import Broken, Network, Reply, Wire
 from virtflow.testing.simulation.place import Place
 from virtflow.testing.simulation.trace import Trace
@@ -17,6 +18,7 @@ PREFETCH = 4
 LATE_S_MAX = 5.0
 PUBLISH_S_MAX = 5.0
 PUBLISH_TRIES_MAX = 3
+FLUSH_S_MAX = 2.0
 AGAIN_S = 0.5
 
 Ids = tuple[bytes, ...]
@@ -122,10 +124,17 @@ class SimulatedQueue:
         self._trace = trace
         self._called: list[bytes] = []
         self._news = asyncio.Event()
+        self._carried = asyncio.Event()
 
     def call(self, ids: Sequence[bytes]) -> None:
         self._called += ids
         self._news.set()
+
+    def bury(self, ids: Sequence[bytes]) -> None:
+        self._trace.sight("failed tasks told to the broker")
+
+    async def open(self) -> None:
+        pass
 
     async def publish(self) -> None:
         while True:
@@ -136,6 +145,15 @@ class SimulatedQueue:
                 if await self._publish_once(ids):
                     break
                 await asyncio.sleep(AGAIN_S * (number + 1))
+            if not self._called:
+                self._carried.set()
+
+    async def flush(self) -> None:
+        if self._called:
+            self._carried.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S_MAX):
+                    await self._carried.wait()
 
     async def _publish_once(self, ids: Ids) -> bool:
         try:
@@ -150,7 +168,7 @@ class SimulatedQueue:
             return False
         return True
 
-    async def listen(self, look_at: LookAt) -> None:
+    async def listen(self, look_at: LookAt, set_aside: SetAside) -> None:
         while True:
             try:
                 await self._listen_once(look_at)

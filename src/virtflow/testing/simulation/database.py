@@ -22,8 +22,10 @@ from virtflow.store.session import Row
 from virtflow.store.sqlite import MEMORY_FILE_SYSTEM
 from virtflow.store.sqlite_session import bindings, connect, failure
 from virtflow.store.statements import statements
+from virtflow.testing.simulation.leases import NAMES as LEASE_STATEMENTS
+from virtflow.testing.simulation.leases import LeaseRows
 from virtflow.testing.simulation.network import Network, Reply, Wire
-from virtflow.testing.simulation.place import Place
+from virtflow.testing.simulation.place import Place, wall_ms
 from virtflow.testing.simulation.trace import Trace
 from virtflow.testing.simulation.weather import Weather
 
@@ -81,6 +83,7 @@ class DatabaseServer:
         self._sessions: dict[Wire, Session] = {}
         self._listeners: dict[Wire, tuple[Place, Callable[[], None]]] = {}
         self.wires: dict[Wire, None] = {}
+        self._leases = LeaseRows(_template().backup_into, now_ms=lambda *_: wall_ms(clock()), trace=trace)
         self.is_up = True
         self.commits = 0
 
@@ -119,14 +122,13 @@ class DatabaseServer:
         for wire in [wire for wire in self.wires if wire.place is place]:
             wire.drop()
 
-    def is_connected(self, who: str) -> bool:
-        """Does the server believe so?"""
-        return any(wire.place.name == who for wire in self.wires)
-
     # ── statements ────────────────────────────────────────────────────────────────────────────────
 
     def read(self, reply: Reply, name: str, arguments: Sequence[Any]) -> None:
         """One statement by itself."""
+        if name in LEASE_STATEMENTS:
+            reply.give(self._leases.run(reply.wire, name, arguments))
+            return
         try:
             rows = self._reader.execute(self._sql[name], bindings(arguments)).fetchall()
         except apsw.Error as error:
@@ -294,7 +296,14 @@ class DatabaseServer:
         connection.execute("ROLLBACK")
         self._idle.append(connection)
 
+    def settle(self) -> None:
+        """Everything stands in one file, to be judged."""
+        if self._holder is None:
+            self._writer.execute("DELETE FROM lease")
+            self._leases.copy_into(self._writer)
+
     def close(self) -> None:
+        self._leases.close()
         for connection in (self._writer, self._reader, *self._idle):
             connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -53,6 +53,7 @@ class Nemesis:
             "broker restarted": lambda _: self._restart_broker(),
             "wall clock moved": self._move_wall,
             "leader killed": lambda _: self._kill_leader(),
+            "leader stopped for a while": lambda _: self._stop_leader(),
         }
 
     async def rage(self) -> None:
@@ -75,6 +76,9 @@ class Nemesis:
     def _kill_leader(self) -> bool:
         return any(process.kill() for process in self._processes if process.is_leading)
 
+    def _stop_leader(self) -> bool:
+        return any(self._stop(process) for process in self._processes if process.is_leading)
+
     def _lose_machine(self, process: Process) -> bool:
         return process.kill(with_machine=True)
 
@@ -85,8 +89,6 @@ class Nemesis:
     def _stop(self, process: Process) -> bool:
         if process.place.is_stopped:
             return False
-        if process.is_leading:
-            self._trace.sight("leader stopped for a while")
         process.stop_for(self._lease_s * self._chance.uniform(*STOPPED_LEASES))
         return True
 

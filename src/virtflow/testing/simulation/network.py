@@ -61,25 +61,25 @@ class Network:
 class Reply:
     """Where a server answers; who asked may be gone by then."""
 
-    __slots__ = ("_done", "_wire", "loses")
+    __slots__ = ("_done", "loses", "wire")
 
     def __init__(self, wire: "Wire", done: "asyncio.Future[Any]", *, loses: bool) -> None:
-        self._wire = wire
+        self.wire = wire
         self._done = done
         #: the connection breaks when the answer leaves
         self.loses = loses
 
     def give(self, value: Any) -> None:
         if self.loses:
-            self._wire.break_()
+            self.wire.break_()
         else:
-            self._wire.carry_back(lambda: fulfil(self._done, value))
+            self.wire.carry_back(lambda: fulfil(self._done, value))
 
     def fail(self, error: Exception) -> None:
         if self.loses:
-            self._wire.break_()
+            self.wire.break_()
         else:
-            self._wire.carry_back(lambda: _fail(self._done, error))
+            self.wire.carry_back(lambda: _fail(self._done, error))
 
 
 class Wire:

@@ -13,7 +13,6 @@ from virtflow.main import Service, build
 from virtflow.model.errors import VirtflowError
 from virtflow.testing.simulation.broker import BrokerServer, SimulatedQueue
 from virtflow.testing.simulation.database import DatabaseServer
-from virtflow.testing.simulation.election import Offices, SimulatedElection
 from virtflow.testing.simulation.loop import Loop
 from virtflow.testing.simulation.place import Place, PlaceClock
 from virtflow.testing.simulation.store import Line, SimulatedStore
@@ -39,7 +38,6 @@ class Process:
         loop: Loop,
         database: DatabaseServer,
         broker: BrokerServer | None,
-        offices: Offices,
         weather: Weather,
         trace: Trace,
         chance: Random,
@@ -50,7 +48,6 @@ class Process:
         self._loop = loop
         self._database = database
         self._broker = broker
-        self._offices = offices
         self._weather = weather
         self._trace = trace
         self._chance = chance
@@ -118,19 +115,8 @@ class Process:
             store=SimulatedStore(line, origin=self.place.name),
             inventories=[],
             clock=clock,
-            election=self._election("scheduler"),
             queue=SimulatedQueue(self._broker, self.place, self._trace) if self._broker else None,
             entropy=self._chance.randbytes,
-        )
-
-    def _election(self, office: str) -> SimulatedElection:
-        return SimulatedElection(
-            office,
-            offices=self._offices,
-            place=self.place,
-            weather=self._weather,
-            trace=self._trace,
-            lease_s=self.config.lease_s,
         )
 
     def _start_again(self) -> None:

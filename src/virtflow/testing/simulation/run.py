@@ -16,7 +16,7 @@ from virtflow.testing.simulation.world import Result, run_seed
 
 FAILURES_SHOWN_MAX = 5
 #: steps of which there are many, and which say little
-_QUIET = ("scheduler: look", "scheduler: renew", "relay: look", "relay: renew", " event_range", " alive")
+_QUIET = (" lease_by_name", " renew_lease", " event_range", " alive")
 
 
 def main(argv: Sequence[str]) -> int:

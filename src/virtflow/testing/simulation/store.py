@@ -10,6 +10,8 @@ from virtflow.store.contract import RetryTransaction
 from virtflow.store.hosts import read_dimensions
 from virtflow.store.housekeeping import Housekeeping
 from virtflow.store.interned import Interned
+from virtflow.store.leases import Leases
+from virtflow.store.leases import Line as LeaseLine
 from virtflow.store.postgres import ANSWER_MARGIN_S
 from virtflow.store.postgres_session import ConnectionLost
 from virtflow.store.records import Reads, Writes
@@ -158,16 +160,56 @@ class _TransactionSession:
             raise
 
 
-class SimulatedStore(Reads, Housekeeping):
+class _LeaseLine:
+    """What `store/postgres_line.py` is: a session of its own, which others can see. One statement at a time."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._turn = asyncio.Lock()
+        self._wire: Wire | None = None
+        self._end = asyncio.Event()
+        self._is_closed = False
+
+    async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
+        async with self._turn:
+            if self._wire is None or self._wire.is_broken or self._wire.is_silent:
+                self._connect()
+            wire, line = self._wire, self._line
+            assert wire is not None
+            rows: Sequence[Row] = await line.call(wire, name, lambda reply: line.server.read(reply, name, arguments))
+            return rows
+
+    def _connect(self) -> None:
+        if self._is_closed:
+            raise Unavailable("the store is not open")
+        self._end.set()
+        self._wire = self._line.wire()
+        self._end = end = asyncio.Event()
+        self._wire.on_break = end.set
+
+    def end(self) -> asyncio.Event:
+        if self._wire is not None and (self._wire.is_broken or self._wire.is_silent):
+            self._end.set()
+        return self._end
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._end.set()
+        if self._wire is not None:
+            self._wire.drop()
+
+
+class SimulatedStore(Reads, Housekeeping, Leases):
     """What `store/postgres.py` is to PostgreSQL, for the simulated server."""
 
     def __init__(self, line: Line, *, origin: str) -> None:
         self.origin = origin
-        self._line = line
+        self._way = line
         self._interned = Interned()
         self._is_open = False
         self._near: Reader = _PoolReader(line)
         self._far: Reader = _PoolReader(line)
+        self._line: LeaseLine = _LeaseLine(line)
         self._snapshot: Snapshots = self._open_snapshot
 
     async def open(self) -> None:
@@ -176,6 +218,7 @@ class SimulatedStore(Reads, Housekeeping):
 
     async def close(self) -> None:
         self._is_open = False
+        self._line.close()
 
     async def ping(self) -> None:
         self._refuse_if_closed()
@@ -184,7 +227,7 @@ class SimulatedStore(Reads, Housekeeping):
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Writes]:
         self._refuse_if_closed()
-        line = self._line
+        line = self._way
         if line.weather.comes("transaction chosen as deadlock victim"):
             line.trace.fault(line.place.name, "transaction chosen as deadlock victim")
             raise RetryTransaction("two transactions waited for each other")
@@ -207,7 +250,7 @@ class SimulatedStore(Reads, Housekeeping):
         self._interned.keep(interned)
 
     async def _commit(self, wire: Wire) -> None:
-        line = self._line
+        line = self._way
         committing = asyncio.ensure_future(
             line.call(wire, "COMMIT", lambda reply: line.server.commit(wire, reply), is_commit=True)
         )
@@ -223,13 +266,13 @@ class SimulatedStore(Reads, Housekeeping):
     async def _roll_back(self, wire: Wire) -> None:
         if wire.is_broken or wire.is_silent:
             return
-        line = self._line
+        line = self._way
         with contextlib.suppress(Unavailable):
             await line.call(wire, "ROLLBACK", lambda reply: line.server.roll_back(wire, reply))
 
     async def hear(self, tell: Callable[[], None]) -> None:
         self._refuse_if_closed()
-        line = self._line
+        line = self._way
         wire = line.wire()
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         wire.on_break = lambda: fulfil(lost, None)
@@ -245,7 +288,7 @@ class SimulatedStore(Reads, Housekeeping):
     @contextlib.asynccontextmanager
     async def _open_snapshot(self) -> AsyncIterator[Reader]:
         self._refuse_if_closed()
-        reader = _SnapshotReader(self._line, self._line.wire())
+        reader = _SnapshotReader(self._way, self._way.wire())
         try:
             yield reader
         finally:

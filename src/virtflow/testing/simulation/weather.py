@@ -36,6 +36,7 @@ AT_ANY_TIME: Mapping[str, tuple[float, float]] = MappingProxyType(
         "broker restarted": (0.01, 0.15),
         "wall clock moved": (0.02, 0.3),
         "leader killed": (0.02, 0.3),
+        "leader stopped for a while": (0.02, 0.5),
     }
 )
 FAULTS = (*AT_A_CALL, *AT_ANY_TIME)

@@ -14,7 +14,6 @@ import structlog
 from virtflow.testing.simulation.broker import BrokerServer
 from virtflow.testing.simulation.client import Client
 from virtflow.testing.simulation.database import DatabaseServer
-from virtflow.testing.simulation.election import Offices
 from virtflow.testing.simulation.history import History
 from virtflow.testing.simulation.judge import Evidence, judge_history, not_settled
 from virtflow.testing.simulation.loop import Loop, StuckError, make_loop
@@ -114,8 +113,7 @@ class World:
             if self.has_broker
             else None
         )
-        offices = Offices(database)
-        processes = [self._process(number, database, broker, offices) for number in range(1, self.processes_count + 1)]
+        processes = [self._process(number, database, broker) for number in range(1, self.processes_count + 1)]
         database.watch()
         for process in processes:
             process.start()
@@ -152,6 +150,7 @@ class World:
     async def _judge(self, database: DatabaseServer, processes: list[Process]) -> list[str]:
         began_s = self.loop.world_s
         while True:
+            database.settle()
             evidence = Evidence(database.file)
             try:
                 await evidence.read()
@@ -175,14 +174,13 @@ class World:
         self.trace.is_closed = self.network.is_over = True
         self.loop.bury()
 
-    def _process(self, number: int, database: DatabaseServer, broker: BrokerServer | None, offices: Offices) -> Process:
+    def _process(self, number: int, database: DatabaseServer, broker: BrokerServer | None) -> Process:
         return Process(
             f"p{number}",
             number=number,
             loop=self.loop,
             database=database,
             broker=broker,
-            offices=offices,
             weather=self.weather,
             trace=self.trace,
             chance=self._chance(f"process {number}"),
