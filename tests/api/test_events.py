@@ -229,3 +229,20 @@ async def test_a_reader_that_reads_nothing_is_given_up(service: Service, monkeyp
 async def test_head_of_a_stream_ends_at_once(api: Api) -> None:
     answer = await api("HEAD", "/v1/events/stream")
     assert (answer.status, answer.body) == (200, b"")
+
+
+async def test_who_read_another_history_is_told(api: Api) -> None:
+    await api.post("/v1/hosts", host("bm-1"))
+    page = (await api.get("/v1/events")).json
+    here = page["history_id"]
+    assert (await api.get(f"/v1/events?after=1&history_id={here}")).status == 200
+    for path in ("/v1/events", "/v1/events/stream"):
+        answer = await api.get(f"{path}?after=0&history_id=00000000-0000-0000-0000-000000000000")
+        assert (answer.status, answer.json["code"]) == (410, "history_over")
+        assert "newest" in answer.json["remedy"]
+        assert (await api.get(f"{path}?after=0&history_id={here[:-1]}")).status == 422
+    beyond = page["newest"] + 10
+    # a page says where to go on; a stream would be silent for ever
+    assert (await api.get(f"/v1/events?after={beyond}")).json["next_after"] == page["newest"]
+    answer = await api.get(f"/v1/events/stream?after={beyond}")
+    assert (answer.status, answer.json["code"]) == (410, "history_over")

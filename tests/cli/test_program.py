@@ -221,6 +221,8 @@ def test_benchmarks_are_of_the_source_tree(alone: Program, monkeypatch: pytest.M
             "fsck",
             ["--history", "--at-rest", "--clients", "a", "--clients", "b"],
         ),
+        (["backup", "x.vfb", "--database-url", "x.db"], "backup", ["x.vfb", "--database-url", "x.db"]),
+        (["restore", "x.vfb", "--config", "x.toml"], "restore", ["x.vfb", "--config", "x.toml"]),
         (["doctor", "--port", "9", "-o", "json"], "doctor", ["--output", "json", "--port", "9"]),
         (["config", "show", "-o", "json", "--port", "9"], "config_show", ["--output", "json", "--port", "9"]),
     ],

@@ -132,6 +132,7 @@ TITLES = {
     "fenced": "Somebody newer is the leader",
     "headers_too_slow": "The headers did not arrive in time",
     "headers_too_large": "The headers are too large",
+    "history_over": "That history of events is over",
     "host_in_use": "Instances are on the host",
     "host_not_found": "No such host",
     "idempotency_key_in_use": "The first request of that Idempotency-Key is still under way",

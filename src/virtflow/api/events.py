@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
@@ -38,12 +39,19 @@ Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
 STEMS = tuple(sorted({one.partition(".")[0] + "." for one in TYPES}))
 
 
+_HISTORY_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def _type_rule(text: str) -> str | None:
     return None if text in TYPES or text in STEMS else f"must be one of {', '.join((*STEMS, *TYPES))}"
 
 
 def _id_rule(text: str) -> str | None:
     return None if text == "" or TASK_ID.fullmatch(text) else "must be a name or an id"
+
+
+def _history_rule(text: str) -> str | None:
+    return None if _HISTORY_ID.fullmatch(text) else "must be a history_id as a page has it"
 
 
 OneType = Annotated[str, Meta(extra={"rule": _type_rule}, extra_json_schema={"enum": [*STEMS, *TYPES]})]
@@ -68,14 +76,27 @@ class _Which(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Annotated[list[OneType], Meta(max_length=len(TYPES), description="a type, or the beginning of several: task.")]
         | UnsetType
     ) = UNSET
-    kind: Literal["host", "pool", "task", "vm", "dead", "outlet"] | UnsetType = UNSET
-    id: Annotated[OneId, Meta(description="name (host, pool, outlet) or id (task, vm)")] | UnsetType = UNSET
+    kind: Literal["host", "pool", "task", "vm", "dead", "outlet", "database"] | UnsetType = UNSET
+    id: Annotated[OneId, Meta(description="name (host, pool, outlet) or id (task, vm, dead, database)")] | UnsetType = (
+        UNSET
+    )
+
+
+HistoryId = Annotated[
+    str,
+    Meta(
+        extra={"rule": _history_rule},
+        extra_json_schema={"format": "uuid"},
+        description="the history read up to `after`: 410 when it ended before that",
+    ),
+]
 
 
 class EventQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which events."""
 
     after: Annotated[Seq, Meta(description="default: 0, the beginning")] | UnsetType = UNSET
+    history_id: HistoryId | UnsetType = UNSET
     limit: (
         Annotated[int, Meta(ge=1, le=EVENTS_PER_CHUNK_MAX, description=f"default: {PAGE_ITEMS_DEFAULT}")] | UnsetType
     ) = UNSET
@@ -85,6 +106,7 @@ class StreamQuery(_Which, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Which events, and from where on."""
 
     after: Annotated[Seq, Meta(description="default: what comes next")] | UnsetType = UNSET
+    history_id: HistoryId | UnsetType = UNSET
 
 
 def _where(query: _Which) -> EventFilter:
@@ -95,7 +117,12 @@ def _where(query: _Which) -> EventFilter:
 async def list_events(call: Call[None, EventQuery]) -> Rendered:
     """Read a piece of the log."""
     query = call.query
-    page = await call.house.events.read(_where(query), after=query.after or 0, limit=query.limit or PAGE_ITEMS_DEFAULT)
+    page = await call.house.events.read(
+        _where(query),
+        after=query.after or 0,
+        limit=query.limit or PAGE_ITEMS_DEFAULT,
+        history_id=given(query.history_id),
+    )
     return ok(
         EventPageOut(
             items=[event_out(event) for event in page.items],
@@ -112,8 +139,8 @@ async def stream_events(call: Call[None, StreamQuery]) -> Stream:
     """Follow the log, as server-sent events."""
     where = _where(call.query)
     after = _resume_from(call)
-    if after is not None:  # too old is said before anything is sent
-        await call.house.events.read(where, after=after, limit=1)
+    if after is not None:  # too old, or of another history, is said before anything is sent
+        await call.house.events.check(after=after, history_id=given(call.query.history_id))
     return call.desk.streams.opened(call.house.events, where, after)
 
 

@@ -83,6 +83,7 @@ _add(
     server.bench,
     context_settings=server.PASS_ON,
 )
+_add("Run a server", server.backup, server.restore, context_settings=server.PASS_ON)
 _add_verb("Run a server", verbs.config, "config")
 _add("This program", about.completion, about.version)
 

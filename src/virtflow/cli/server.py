@@ -96,6 +96,26 @@ def fsck(
     return _main("fsck", words + _words(given) + ctx.args)
 
 
+def backup(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; nothing is overwritten.", show_default=False)],
+    database_url: DatabaseUrl = None,
+    config_file: ConfigFile = None,
+) -> int:
+    """Write everything of one moment into a file, while servers go on. It fits either kind of database."""
+    return _main("backup", [str(file), *_words({"database-url": database_url, "config": config_file}), *ctx.args])
+
+
+def restore(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `virtflow backup` wrote.", show_default=False)],
+    database_url: DatabaseUrl = None,
+    config_file: ConfigFile = None,
+) -> int:
+    """Put a backup into an empty database: whole or not at all. Consumers of events are told to start over."""
+    return _main("restore", [str(file), *_words({"database-url": database_url, "config": config_file}), *ctx.args])
+
+
 def doctor(
     ctx: typer.Context,
     database_url: DatabaseUrl = None,

@@ -59,10 +59,18 @@ class Events:
         types: Sequence[str] = (),
         kind: str | None = None,
         id: str | None = None,  # noqa: A002  # as the API calls it
+        history_id: str | None = None,
     ) -> Iterator[Event]:
-        """Every event after that number (default: from now on), for ever. Resumes where it was when the line breaks."""
-        last = self.range().newest if after is None else after
-        asked: Params = {"type": types, "kind": kind, "id": id}
+        """Every event after that number (default: from now on), for ever. Resumes where it was when the line breaks.
+
+        `history_id`: of the log in which `after` was read; ApiError `history_over` when it has ended before that.
+        """
+        last = after or 0
+        if after is None:
+            now = self.range()
+            # a database that is restored from now on tells another story: that is refused instead of gone on with
+            last, history_id = now.newest, now.history_id or None
+        asked: Params = {"type": types, "kind": kind, "id": id, "history_id": history_id}
         losses = 0
         while True:
             loss: ClientError | None = None

@@ -1,5 +1,6 @@
 """The only place that builds and connects things, and the doors that the command line knocks at."""
 
+from virtflow.main.doors.backup import backup, restore
 from virtflow.main.doors.config_show import config_show
 from virtflow.main.doors.doctor import doctor
 from virtflow.main.doors.fsck import fsck
@@ -7,4 +8,4 @@ from virtflow.main.doors.node_api import node_api
 from virtflow.main.doors.serve import serve
 from virtflow.main.service import Service, build
 
-__all__ = ["Service", "build", "config_show", "doctor", "fsck", "node_api", "serve"]
+__all__ = ["Service", "backup", "build", "config_show", "doctor", "fsck", "node_api", "restore", "serve"]

@@ -3,9 +3,17 @@
 import sys
 from collections.abc import Sequence
 
-from virtflow.main import config_show, doctor, fsck, node_api, serve
+from virtflow.main import backup, config_show, doctor, fsck, node_api, restore, serve
 
-_DOORS = {"serve": serve, "doctor": doctor, "fsck": fsck, "config-show": config_show, "node-api": node_api}
+_DOORS = {
+    "serve": serve,
+    "doctor": doctor,
+    "fsck": fsck,
+    "backup": backup,
+    "restore": restore,
+    "config-show": config_show,
+    "node-api": node_api,
+}
 
 
 def main(argv: Sequence[str]) -> int:

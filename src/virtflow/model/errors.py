@@ -8,6 +8,7 @@ VirtflowError
 │   ├── VersionMismatch   If-Match named an older version
 │   └── KeyReused         the Idempotency-Key came with another body
 ├── Gone                  events that old are no longer kept
+│   └── HistoryOver       the database was restored from a backup; what was read never happened here
 ├── Unplaceable           nothing fits, and the request asked to fail rather than wait
 ├── Busy                  more requests than can be written down; try again in a moment
 ├── Unavailable           a part we need does not answer (database, inventory)
@@ -73,6 +74,10 @@ class KeyReused(Conflict):
 
 class Gone(VirtflowError):
     code = "events_gone"
+
+
+class HistoryOver(Gone):
+    code = "history_over"
 
 
 class Unplaceable(VirtflowError):

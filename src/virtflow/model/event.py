@@ -25,15 +25,16 @@ class EventType(enum.StrEnum):
     DEAD_REQUEUED = "dead.requeued"
     DEAD_DELETED = "dead.deleted"
     OUTLET_LEFT_BEHIND = "outlet.left_behind"
+    DATABASE_RESTORED = "database.restored"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state change of one object. `seq` is given by the store when the transaction commits."""
 
     type: EventType
-    #: of what: host, pool, task, vm, dead (a dead letter) or outlet
+    #: of what: host, pool, task, vm, dead (a dead letter), outlet or database
     kind: str
-    #: its name (host, pool, outlet) or id (task, vm)
+    #: its name (host, pool, outlet) or id (task, vm, database: that of its history)
     id: str
     #: the object's version after this event
     version: int = 1

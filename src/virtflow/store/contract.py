@@ -15,6 +15,7 @@ from virtflow.model.dead import DeadKind, DeadLetter
 from virtflow.model.errors import Conflict, Unavailable
 from virtflow.model.event import Event
 from virtflow.model.explanation import Explanation
+from virtflow.model.history import FormerHistory
 from virtflow.model.host import Host, HostSpec, Source
 from virtflow.model.instance import Instance, Status
 from virtflow.model.lease import Lease
@@ -295,6 +296,13 @@ class Transaction(Protocol):
         """False: there is none."""
         ...
 
+    async def begin_history(self, new_id: str, *, at_ms: int) -> None:
+        """The rows came from a backup: another history_id, a fence beyond all leaders of before, an event that says so.
+
+        Last in its transaction, as `append_events` is.
+        """
+        ...
+
     async def set_setting(self, key: str, value: str) -> None:
         """Small state of our own, such as the round robin cursors."""
         ...
@@ -458,6 +466,14 @@ class Store(Protocol):
     async def setting(self, key: str) -> str | None: ...
     async def history_id(self) -> str:
         """Drawn when the database was made; a consumer that sees another must start over."""
+        ...
+
+    async def former_histories(self) -> list[FormerHistory]:
+        """What the log told before the database was restored from a backup, the oldest first."""
+        ...
+
+    async def check_history(self, history_id: str, *, after: int) -> None:
+        """Raises HistoryOver when whoever read that history up to there has seen what never happened here."""
         ...
 
     # for fsck: everything, in chunks, from one snapshot where the database can

@@ -45,7 +45,7 @@ _BEGIN_SNAPSHOT = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
     f"SET LOCAL idle_in_transaction_session_timeout = '{SNAPSHOT_REST_S}s'"
 )
-_MIGRATION_LOCK = 0x76697274  # "virt"
+MIGRATION_LOCK = 0x76697274  # "virt"
 _STATEMENTS_CACHED = 256
 _CHANNEL = "virtflow"
 _ASK_LISTENER_S = 10.0
@@ -234,7 +234,7 @@ async def _migrate(pool: Any, url: str) -> None:
             async with connection.transaction():
                 await connection.execute("SET LOCAL statement_timeout = 0")
                 # another process may be at the same: the second one finds the work done
-                await connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+                await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
                 missing = migrations.missing(known, await _version(connection), url=url)
                 if not missing:
                     return

@@ -7,7 +7,8 @@ from typing import Any
 from virtflow.model.errors import Fenced
 from virtflow.store.answers import AnswerReads, AnswerWrites
 from virtflow.store.dead import DeadReads, DeadWrites
-from virtflow.store.events import EventReads, EventWrites
+from virtflow.store.events import EventReads
+from virtflow.store.histories import HistoriesReads, HistoriesWrites
 from virtflow.store.history import HistoryReads
 from virtflow.store.hosts import HostReads, HostWrites
 from virtflow.store.instances import InstanceReads, InstanceWrites
@@ -33,15 +34,13 @@ class Reads(
     DeadReads,
     HistoryReads,
     ProcessReads,
+    HistoriesReads,
 ):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
 
     async def setting(self, key: str) -> str | None:
         rows = await self._near.rows("setting", key)
         return rows[0][0] if rows else None
-
-    async def history_id(self) -> str:
-        return str((await self._near.rows("setting", "history_id"))[0][0])
 
     @contextlib.asynccontextmanager
     async def moment(self) -> AsyncIterator["ReadsOfAMoment"]:
@@ -66,7 +65,7 @@ class Writes(
     InstanceWrites,
     TaskWrites,
     AnswerWrites,
-    EventWrites,
+    HistoriesWrites,
     OutletWrites,
     ProcessWrites,
     DeadWrites,

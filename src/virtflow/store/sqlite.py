@@ -73,7 +73,7 @@ class SqliteStore(Reads, Housekeeping, Leases):
         self._stack = contextlib.ExitStack()
 
     async def open(self) -> None:
-        with contextlib.ExitStack() as stack, _usable(self._path):
+        with contextlib.ExitStack() as stack, refusals(self._path):
             self._file = self._path or _temporary_file(stack)
             self._commits, self._reads, self._copies = (
                 self._threads(stack, number, name) for number, name in ((1, "commit"), (READERS, "read"), (1, "copy"))
@@ -383,7 +383,7 @@ def _url(path: Path | None) -> str:
 
 
 @contextlib.contextmanager
-def _usable(path: Path | None) -> Iterator[None]:
+def refusals(path: Path | None) -> Iterator[None]:
     """Every way in which a file can be no database of ours, with its way out."""
     try:
         yield
