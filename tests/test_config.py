@@ -336,3 +336,25 @@ def test_the_page_names_every_variable_that_is_no_setting() -> None:
 def test_no_secret_has_a_default() -> None:
     assert [setting.name for setting in SETTINGS if setting.is_secret and setting.default] == []
     assert all(isinstance(getattr(load(), each.name), Secret) for each in SETTINGS if each.is_secret)
+
+
+# The API of a Kubernetes cluster.
+
+
+def test_every_pod_is_told_where_its_api_is() -> None:
+    inside = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
+    assert load(inside).kubernetes_url == "https://10.96.0.1:6443"
+    assert load({"KUBERNETES_SERVICE_HOST": "fd00::1"}).kubernetes_url == "https://[fd00::1]:443"
+    assert load(inside, kubernetes_url="https://elsewhere").kubernetes_url == "https://elsewhere"
+    assert load().kubernetes_url == ""
+    assert load().kubernetes_account == Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def test_an_election_by_kubernetes_needs_a_kubernetes() -> None:
+    [problem] = problems(election="kubernetes")
+    assert "database outside of a cluster, or kubernetes with kubernetes_url" in problem
+    [problem] = problems(election="kubernetes", kubernetes_url="http://10.0.0.1:8001")
+    assert "for the token of the service account goes there" in problem
+    assert load(election="kubernetes", kubernetes_url="http://127.0.0.1:8001").election == "kubernetes"
+    [problem] = problems(kubernetes_account="")
+    assert "the path of a folder" in problem

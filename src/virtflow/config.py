@@ -73,6 +73,8 @@ class Config:
     election: str
     lease_s: float
     kubernetes_lease: str
+    kubernetes_url: str
+    kubernetes_account: Path
     node_name: str
     self_hosts: frozenset[str]
     self_label: str
@@ -391,6 +393,18 @@ SETTINGS: tuple[Setting, ...] = (
         "The Lease object of `election = kubernetes`, by default in the pod's own namespace.",
     ),
     Setting(
+        "kubernetes_url",
+        _PLAIN_URL,
+        "https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT",
+        "The Kubernetes API of `election = kubernetes`; plain http:// on loopback alone, as with `kubectl proxy`.",
+    ),
+    Setting(
+        "kubernetes_account",
+        Kind("the path of a folder", _file),
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        "The folder of the service account: its files `token`, `ca.crt` and `namespace`.",
+    ),
+    Setting(
         "node_name",
         Kind("names and addresses of one machine with commas between, or none", _printable),
         "",
@@ -574,8 +588,15 @@ def load_config(
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, Given]:
     texts = {setting.name: setting.default for setting in SETTINGS}
+    texts["kubernetes_url"] = _kubernetes_url(environ)
     texts["database_url"] = str(_folder(environ, "XDG_DATA_HOME", ".local/share") / "virtflow" / DATABASE_FILE)
     return {name: Given(text, "default") for name, text in texts.items()}
+
+
+def _kubernetes_url(environ: Mapping[str, str]) -> str:
+    """As every pod is told it; nowhere else is there one."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}" if host else ""
 
 
 def _folder(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
@@ -721,8 +742,19 @@ def _contradictions(
         yield _wrong("simulate", given, expected="0 where there is an inventory: simulated and real hosts never mix")
     if values.get("role") is not None and values["role"] != set(ROLES) and _is_embedded(values):
         yield _wrong("role", given, expected="all with an embedded database; other roles share a postgresql://…")
+    yield from _kubernetes_problems(values, given)
     if values.get("inventory_plugin") and values.get("inventory_url"):
         yield _wrong("inventory_plugin", given, expected="to stand alone, without inventory_url")
+
+
+def _kubernetes_problems(values: Mapping[str, Any], given: Mapping[str, Given]) -> Iterator[InvalidSetting]:
+    url = values.get("kubernetes_url")
+    if values.get("election") == "kubernetes" and url == "":
+        yield _wrong("election", given, expected="database outside of a cluster, or kubernetes with kubernetes_url")
+    if url and url.startswith("http:") and not is_loopback(urlsplit(url).hostname or ""):
+        yield _wrong("kubernetes_url", given, expected="https://…, for the token of the service account goes there")
+    if "kubernetes_account" in values and values["kubernetes_account"] is None:
+        yield _wrong("kubernetes_account", given, expected="the path of a folder")
 
 
 def _is_embedded(values: Mapping[str, Any]) -> bool:

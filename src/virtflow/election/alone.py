@@ -24,16 +24,21 @@ class _OnlyTerm:
 class Alone:
     def __init__(self, office: str) -> None:
         self.office = office
-        self.state = "following"
         self._terms = 0
+        self._term: _OnlyTerm | None = None
+
+    @property
+    def state(self) -> str:
+        return "leading" if self._term is not None and self._term.is_valid() else "following"
 
     async def check(self) -> None:
         """Nothing can be wrong with it."""
 
     async def campaign(self) -> Term:
         self._terms += 1
-        self.state = "leading"
-        return _OnlyTerm(self.office, self._terms)
+        self._term = _OnlyTerm(self.office, self._terms)
+        return self._term
 
     async def close(self) -> None:
-        self.state = "following"
+        if self._term is not None:
+            await self._term.resign()

@@ -25,8 +25,11 @@ class Term(Protocol):
 
 class Election(Protocol):
     office: str
-    #: "following", "leading", or what is wrong
-    state: str
+
+    @property
+    def state(self) -> str:
+        """One of "following" and "leading", or what is wrong."""
+        ...
 
     async def check(self) -> None:
         """InvalidSetting when it can never work as it is set up; what is away now may come back."""

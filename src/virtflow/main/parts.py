@@ -33,7 +33,16 @@ def process_name() -> str:
 
 
 def make_election(office: str, config: Config, store: Store, clock: Clock) -> Election:
-    return open_election(office, store=store, lease_s=config.lease_s, clock=clock)
+    return open_election(
+        office,
+        store=store,
+        lease_s=config.lease_s,
+        clock=clock,
+        kind=config.election,
+        kubernetes_url=config.kubernetes_url,
+        kubernetes_account=config.kubernetes_account,
+        kubernetes_lease=config.kubernetes_lease,
+    )
 
 
 def make_queue(config: Config, observer: Observer) -> Queue:

@@ -68,7 +68,7 @@ def test_the_strategy_file_is_read(tmp_path: Path, content: str, verdict: Verdic
 
 
 def test_what_is_right_alone_and_useless_together_is_warned_of() -> None:
-    config, _ = readable_config(HOME, {"election": "kubernetes"})
+    config, _ = readable_config(HOME, {"election": "kubernetes", "kubernetes_url": "https://10.0.0.1"})
     assert "elects nobody" in found(config)[-1].text
     config, _ = readable_config(HOME, {"database_url": "postgresql://u@h/n"})
     assert "carry virtflow" in found(config)[-1].text
