@@ -3,10 +3,12 @@
 import importlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from virtflow import __version__
 from virtflow.config import Config
 from virtflow.control.mirror import Mirror
+from virtflow.control.presence import Presence
 from virtflow.control.self_hosts import SelfHosts
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.election import Election
@@ -17,6 +19,7 @@ from virtflow.events.open import open_sinks
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
 from virtflow.model.clock import Clock
+from virtflow.model.process import Process
 from virtflow.queue import Observer, Queue
 from virtflow.queue.open import open_queue
 from virtflow.store.contract import Store
@@ -89,6 +92,23 @@ def make_strategy_file(config: Config, mirror: Mirror) -> StrategyFile | None:
 
 def make_self_hosts(config: Config) -> SelfHosts:
     return SelfHosts(names=config.self_hosts, label=config.self_label, here=[node_of(config)])
+
+
+def make_presence(
+    config: Config, store: Store, mirror: Mirror, clock: Clock, *, changed: Callable[[], None]
+) -> Presence | None:
+    """The embedded database has one process, which knows where it is."""
+    if not store.origin:
+        return None
+    process = Process(
+        id=store.origin,
+        node=node_of(config),
+        roles=tuple(sorted(config.role)),
+        address="",
+        version=__version__,
+        started_ms=clock.now_ms(),
+    )
+    return Presence(process, store=store, mirror=mirror, changed=changed)
 
 
 def node_of(config: Config) -> str:

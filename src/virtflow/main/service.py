@@ -27,6 +27,7 @@ from virtflow.control.mirror import Mirror
 from virtflow.control.outlets import Outlets
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
+from virtflow.control.presence import Presence
 from virtflow.control.relay import Courier, Relay
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
@@ -42,6 +43,7 @@ from virtflow.main.loops import Loops, end
 from virtflow.main.parts import (
     make_election,
     make_inventories,
+    make_presence,
     make_queue,
     make_self_hosts,
     make_sinks,
@@ -77,6 +79,8 @@ class Service:
     relay: Relay
     relay_election: Election
     strategy_file: StrategyFile | None
+    #: where several processes share the database
+    presence: Presence | None
     loops: Loops
 
     @contextlib.asynccontextmanager
@@ -96,6 +100,9 @@ class Service:
                 self.loops.start(stack, "scheduling", self.scheduler.run)
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)
+                if self.presence:
+                    await self.presence.beat()  # before anything is decided
+                    self.loops.start(stack, "presence", self.presence.run)
                 if self.strategy_file:
                     self.loops.start(stack, "strategy_file", self.strategy_file.run)
                 if RELAY in self.config.role:
@@ -295,5 +302,6 @@ def build(
         election=election,
         relay_election=relay_election,
         strategy_file=strategy_file,
+        presence=make_presence(config, store, mirror, clock, changed=knock),
         loops=loops,
     )

@@ -1,0 +1,57 @@
+"""Who is there: each process says where it runs, and all leave the machines of all out."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from virtflow.control.mirror import Mirror
+from virtflow.model.errors import VirtflowError
+from virtflow.model.process import Process
+from virtflow.store.contract import Store
+
+log = structlog.get_logger(__name__)
+
+#: so often a process says that it is here, and looks who else is
+BEAT_S = 5.0
+#: a machine counts for so long after the last word from it: a restart must let nothing slip onto it
+KEPT_S = 600.0
+
+
+class Presence:
+    """`changed` is called when other hosts than before carry virtflow."""
+
+    def __init__(
+        self,
+        process: Process,
+        *,
+        store: Store,
+        mirror: Mirror,
+        changed: Callable[[], None],
+        beat_s: float = BEAT_S,
+        kept_s: float = KEPT_S,
+    ) -> None:
+        self._process = process
+        self._store = store
+        self._mirror = mirror
+        self._changed = changed
+        self._beat_s = beat_s
+        self._kept_ms = int(kept_s * 1000)
+
+    async def run(self) -> None:
+        """Until cancelled. While the database is away, what was known last holds."""
+        while True:
+            try:
+                await self.beat()
+            except VirtflowError as error:
+                log.debug("presence.unsaid", error=error.detail)
+            await asyncio.sleep(self._beat_s)
+
+    async def beat(self) -> None:
+        async with self._store.transaction() as tx:
+            await tx.put_process(self._process)
+            await tx.remove_silent_processes(silent_ms=self._kept_ms)
+        machines = [process.node for process in await self._store.processes()]
+        if self._mirror.see_machines(machines):
+            log.info("self_hosts.changed", machines=",".join(sorted({*machines})))
+            self._changed()
