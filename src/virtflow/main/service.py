@@ -182,6 +182,10 @@ def build(
         scheduler.knock()
         tell()
 
+    def chance() -> float:
+        """From 0 to below 1."""
+        return int.from_bytes(entropy(4), "big") / 2**32
+
     async def hear_of(ids: Sequence[bytes]) -> None:
         await scheduler.hear_of(ids)
 
@@ -190,7 +194,10 @@ def build(
         sinks = make_sinks(config) if RELAY in config.role else []
     # one for each way out of the house
     couriers: list[Courier] = [
-        *(BusCourier(sink, store=store, outlets=outlets, clock=clock, observer=metrics) for sink in sinks),
+        *(
+            BusCourier(sink, store=store, outlets=outlets, clock=clock, observer=metrics, chance=chance)
+            for sink in sinks
+        ),
     ]
     buses = [sink.name for sink in sinks]
     relay = Relay(couriers, start=loops.start, settle=lambda: outlets.settle(buses))

@@ -8,7 +8,7 @@ from virtflow.control.history.clients import Clients, Operation, read_histories
 from virtflow.control.history.hosts import Objects
 from virtflow.control.history.invariants import Source
 from virtflow.control.history.keys import KeyBook
-from virtflow.control.history.leaders import Leaders, check_leases
+from virtflow.control.history.leaders import Leaders
 from virtflow.control.history.log import read_log
 from virtflow.control.history.moves import Moves
 from virtflow.control.history.report import Report
@@ -60,7 +60,6 @@ async def _check(
     rows.check_each_other()
     rows.check_bounds(tries_max=tries_max, now_ms=newest_ms)
     rows.check_outlets()
-    check_leases(tables.leases, tables.counters["fence"], report)
     await check_answers(moment, tables, report, book, progress)
     if at_rest:
         report.sources.add(Source.REST)

@@ -31,10 +31,3 @@ class Leaders:
         if holder != origin:
             self._report.add("I14", f"event {seq}: fence {fence} is held by {holder} and by {origin}", seq=seq)
         self._last = max(self._last, fence)
-
-
-def check_leases(leases: Mapping[str, tuple[str, int]], newest: int, report: Report) -> None:
-    """Nobody holds an office of deciding under a fence that was never given."""
-    holder, fence = leases.get("scheduler", ("", 0))
-    if fence > newest:
-        report.add("I14", f"{holder} holds the lease of the scheduler under fence {fence}, the newest is {newest}")

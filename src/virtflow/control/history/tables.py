@@ -74,7 +74,6 @@ class Vms:
 class Tables:
     counters: dict[str, int]
     #: office -> holder, fence
-    leases: dict[str, tuple[str, int]]
     #: name -> how far it was told, and whether it is switched on
     outlets: dict[str, tuple[int, bool]]
     pools: dict[str, int]
@@ -99,7 +98,6 @@ async def read_tables(moment: Moment, book: KeyBook, progress: Callable[[str, in
     gone = (await _Columns(0, book).read(moment, "gone", progress)).in_order()
     return Tables(
         counters=dict(await _all(moment, "counters")),  # type: ignore[arg-type]
-        leases={row[0]: (row[1], row[2]) for row in await _all(moment, "leases")},
         outlets={row[0]: (row[2], bool(row[3])) for row in await _all(moment, "outlets")},
         pools={row[0]: row[1] for row in await _all(moment, "pools")},
         hosts={row[1]: HostRow(row[0], row[3], bool(row[2]), _amounts(row[5])) for row in hosts if row[4] is None},

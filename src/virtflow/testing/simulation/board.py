@@ -29,6 +29,7 @@ STATES: Sequence[str] = (
     "messages delivered again",
     "message sent back",
     "publishing failed",
+    "event told again",
     "process failed to start or to stop",
     "process stopped in order",
     "order done",

@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 from virtflow.api.idempotency import Key, answer, once
+from virtflow.api.vms import VmWriter
 from virtflow.control.house import House
 from virtflow.control.orders import Rendered, VmOrder
 from virtflow.model.errors import Busy, OutcomeUnknown, Unavailable, VirtflowError
 from virtflow.model.host import HostSpec
-from virtflow.model.names import id_to_text
 from virtflow.model.pool import PoolSpec
 from virtflow.model.shape import Shape, shape
 from virtflow.model.task import WhenUnplaceable
@@ -176,7 +176,7 @@ class Client:
                 return answer(receipt, _rendered, views)
 
             rendered = await once(house.answers, key, place)
-            return json.loads(rendered[1])
+            return json.loads(rendered[1])["items"]
 
         call = await self._insist(verb, key.text, do)
         call.result = call.result or [{"name": order.name or "", "id": order.task_id or ""} for order in orders]
@@ -268,7 +268,4 @@ class Client:
 
 
 def _rendered(views: list[VmView]) -> Rendered:
-    items = [
-        {"name": view.instance.name, "id": id_to_text(view.instance.id), "host": view.instance.host} for view in views
-    ]
-    return 202, json.dumps(items).encode(), ()
+    return 202, VmWriter().many(views), ()

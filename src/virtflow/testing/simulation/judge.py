@@ -1,11 +1,13 @@
 """What must hold after every run, from the database, the event log and what clients were told."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from virtflow.control.fsck import fsck
+from virtflow.control.history.check import check_history
 from virtflow.model.event import Event, EventType
 from virtflow.model.plan import Request
 from virtflow.model.task import Task, WhenUnplaceable
@@ -14,6 +16,7 @@ from virtflow.store.records import ReadsOfAMoment
 from virtflow.store.sqlite_session import InlineSession, connect
 from virtflow.store.statements import statements
 from virtflow.testing.oracle import PlainFleet
+from virtflow.testing.simulation.bus import Bus
 from virtflow.testing.simulation.history import Call, History, Outcome
 from virtflow.testing.simulation.process import Process
 
@@ -52,7 +55,10 @@ class Evidence:
 
     async def violations(self) -> list[str]:
         report = await fsck(_OneMoment(self._reads))  # type: ignore[arg-type]  # of a store, it asks for a moment only
-        return [f"{one.code}: {one.text}" for one in report.violations]
+        past = await check_history(_OneMoment(self._reads))  # type: ignore[arg-type]
+        return [f"{one.code}: {one.text}" for one in report.violations] + [
+            f"{verdict.id}: {one.text}" for verdict in past.verdicts() for one in verdict.first
+        ]
 
     def close(self) -> None:
         self._connection.close()
@@ -151,16 +157,30 @@ def _fences(evidence: Evidence) -> list[str]:
     return wrong
 
 
+def judge_bus(bus: Bus, evidence: Evidence) -> list[str]:
+    """Every event arrived, in order but for doubles, as it is in the log; and nothing else did."""
+    log = {event.seq: (event.seq, f"{event.kind}/{event.id}", f"virtflow.{event.type}") for event in evidence.events}
+    first = list(dict.fromkeys(bus.arrived))
+    wrong = [f"the bus was never told of event {number}" for number in log.keys() - {one[0] for one in first}]
+    wrong += [f"the bus was told what never happened: {one}" for one in first if log.get(one[0]) != one]
+    numbers = [one[0] for one in first]
+    wrong += [f"the bus heard of event {b} after {a}" for a, b in itertools.pairwise(numbers) if b < a]
+    return wrong
+
+
 # ── when all is well again ────────────────────────────────────────────────────────────────────────
 
 
-def not_settled(processes: Sequence[Process], evidence: Evidence, *, newest: int, now_ms: int) -> list[str]:
+def not_settled(processes: Sequence[Process], evidence: Evidence, bus: Bus, *, newest: int, now_ms: int) -> list[str]:
     """What is still missing for peace: one leader, nobody waits who fits, every mirror shows what the ledger says."""
     wrong = []
     leaders = [process.name for process in processes if process.is_leading]
     if len(leaders) != 1:
         wrong.append(f"{len(leaders)} leaders")
     wrong += _waiting(evidence, now_ms)
+    told = max((number for number, _, _ in bus.arrived), default=0)
+    if told < newest:
+        wrong.append(f"the bus was told up to event {told} of {newest}")
     for process in processes:
         wrong += _mirror(process, evidence, newest)
     return wrong

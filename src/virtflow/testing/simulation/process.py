@@ -12,6 +12,7 @@ from virtflow.engine import strategies
 from virtflow.main import Service, build
 from virtflow.model.errors import VirtflowError
 from virtflow.testing.simulation.broker import BrokerServer, SimulatedQueue
+from virtflow.testing.simulation.bus import Bus, SimulatedSink
 from virtflow.testing.simulation.database import DatabaseServer
 from virtflow.testing.simulation.loop import Loop
 from virtflow.testing.simulation.place import Place, PlaceClock
@@ -38,6 +39,7 @@ class Process:
         loop: Loop,
         database: DatabaseServer,
         broker: BrokerServer | None,
+        bus: Bus,
         weather: Weather,
         trace: Trace,
         chance: Random,
@@ -48,6 +50,7 @@ class Process:
         self._loop = loop
         self._database = database
         self._broker = broker
+        self._bus = bus
         self._weather = weather
         self._trace = trace
         self._chance = chance
@@ -116,6 +119,7 @@ class Process:
             inventories=[],
             clock=clock,
             queue=SimulatedQueue(self._broker, self.place, self._trace) if self._broker else None,
+            sinks=[SimulatedSink(self._bus, self.place, self._trace)],
             entropy=self._chance.randbytes,
         )
 

@@ -17,6 +17,8 @@ AT_A_CALL: Mapping[str, tuple[float, float]] = MappingProxyType(
         "message lost": (0.02, 0.9),
         "message doubled": (0.02, 0.5),
         "message late": (0.02, 0.5),
+        "bus took a part": (0.02, 0.5),
+        "answer of the bus lost": (0.02, 0.5),
         "request lost": (0.005, 0.1),
         "answer lost": (0.005, 0.2),
         "client gave up": (0.005, 0.1),

@@ -12,10 +12,11 @@ from typing import Any
 import structlog
 
 from virtflow.testing.simulation.broker import BrokerServer
+from virtflow.testing.simulation.bus import Bus
 from virtflow.testing.simulation.client import Client
 from virtflow.testing.simulation.database import DatabaseServer
 from virtflow.testing.simulation.history import History
-from virtflow.testing.simulation.judge import Evidence, judge_history, not_settled
+from virtflow.testing.simulation.judge import Evidence, judge_bus, judge_history, not_settled
 from virtflow.testing.simulation.loop import Loop, StuckError, make_loop
 from virtflow.testing.simulation.nemesis import Nemesis
 from virtflow.testing.simulation.network import Network
@@ -113,7 +114,8 @@ class World:
             if self.has_broker
             else None
         )
-        processes = [self._process(number, database, broker) for number in range(1, self.processes_count + 1)]
+        bus = Bus(network=self.network, weather=self.weather, trace=self.trace)
+        processes = [self._process(number, database, broker, bus) for number in range(1, self.processes_count + 1)]
         database.watch()
         for process in processes:
             process.start()
@@ -133,7 +135,7 @@ class World:
         await asyncio.gather(*(client.work(self.calls) for client in clients))
         raging.cancel()
         await self._heal(database, broker, processes)
-        return await self._judge(database, processes)
+        return await self._judge(database, bus, processes)
 
     async def _heal(self, database: DatabaseServer, broker: BrokerServer | None, processes: list[Process]) -> None:
         self.trace.say("world", "from now on all is well")
@@ -147,7 +149,7 @@ class World:
             self.loop.continue_place(process.place)
         await asyncio.sleep(HEAL_S)
 
-    async def _judge(self, database: DatabaseServer, processes: list[Process]) -> list[str]:
+    async def _judge(self, database: DatabaseServer, bus: Bus, processes: list[Process]) -> list[str]:
         began_s = self.loop.world_s
         while True:
             database.settle()
@@ -155,7 +157,7 @@ class World:
             try:
                 await evidence.read()
                 missing = not_settled(
-                    processes, evidence, newest=await evidence.newest_event(), now_ms=wall_ms(self.loop.world_s)
+                    processes, evidence, bus, newest=await evidence.newest_event(), now_ms=wall_ms(self.loop.world_s)
                 )
                 if missing and self.loop.world_s - began_s < PEACE_S_MAX:
                     await asyncio.sleep(LOOK_S)
@@ -163,6 +165,7 @@ class World:
                 violations = [f"no peace: {one}" for one in missing]
                 violations += await evidence.violations()
                 violations += judge_history(self.history, evidence)
+                violations += judge_bus(bus, evidence)
                 violations += [f"unexpected: {one}" for one in self.trace.unexpected]
                 self.trace.say("world", f"judged: {len(violations)} violations, {len(evidence.events)} events")
                 return violations
@@ -174,13 +177,14 @@ class World:
         self.trace.is_closed = self.network.is_over = True
         self.loop.bury()
 
-    def _process(self, number: int, database: DatabaseServer, broker: BrokerServer | None) -> Process:
+    def _process(self, number: int, database: DatabaseServer, broker: BrokerServer | None, bus: Bus) -> Process:
         return Process(
             f"p{number}",
             number=number,
             loop=self.loop,
             database=database,
             broker=broker,
+            bus=bus,
             weather=self.weather,
             trace=self.trace,
             chance=self._chance(f"process {number}"),
