@@ -122,6 +122,14 @@ async def test_all_or_nothing_is_placed_whole_or_waits_whole(service: Service) -
         await until_placed(service, f"gang-{n}")
 
 
+async def test_a_gang_that_may_fail_is_tried_again_as_a_whole_and_fails_as_a_whole(service: Service) -> None:
+    await register(service, host("bm-1", cores=3))
+    orders = [order(want=wish(cores=1), when_unplaceable=WhenUnplaceable.FAIL) for _ in range(4)]
+    views = await create(service, *orders, together=True)
+    states = {(await ended(service, view.task_id)).task.state for view in views}
+    assert states == {TaskState.FAILED}
+
+
 async def test_a_deadline_ends_the_wait(service: Service) -> None:
     await register(service, host("bm-1"))
     view = (await create(service, order(want=wish(cores=99), deadline_s=1)))[0]

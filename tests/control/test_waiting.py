@@ -5,7 +5,14 @@ from virtflow.model.shape import Shape, shape
 from virtflow.model.task import WhenUnplaceable
 
 
-def waiting(number: int, *, want: Shape | None = None, priority: int = 0, deadline_ms: int | None = None) -> Waiting:
+def waiting(
+    number: int,
+    *,
+    want: Shape | None = None,
+    priority: int = 0,
+    deadline_ms: int | None = None,
+    gang: bytes | None = None,
+) -> Waiting:
     return Waiting(
         key=number.to_bytes(16, "big"),
         name=None,
@@ -14,6 +21,7 @@ def waiting(number: int, *, want: Shape | None = None, priority: int = 0, deadli
         priority=priority,
         accepted_ms=number,
         deadline_ms=deadline_ms,
+        gang=gang,
     )
 
 
@@ -60,3 +68,11 @@ def test_an_alarm_rings_once_and_not_for_those_who_left() -> None:
     assert room.next_alarm_ms() == 60
     assert [task.accepted_ms for task in room.ringing(60)] == [2]
     assert room.ringing(1000) == []
+
+
+def test_an_alarm_of_one_rings_for_all_who_share_its_fate() -> None:
+    room = WaitingRoom()
+    for number in (1, 2, 3):
+        room.add(waiting(number, deadline_ms=50 * number, gang=b"gang"))
+    room.add(waiting(4, deadline_ms=60))
+    assert [task.accepted_ms for task in room.ringing(50)] == [1, 2, 3]

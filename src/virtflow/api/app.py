@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from virtflow.api import docs
 from virtflow.api.body import Bodies
 from virtflow.api.capacity import capacity
+from virtflow.api.dead import dead
 from virtflow.api.errors import NoSuchRoute, WrongMethod
 from virtflow.api.events import Streams, events
 from virtflow.api.exchange import JSON_TYPE, KEY, Exchange
@@ -31,7 +32,7 @@ from virtflow.api.tasks import tasks
 from virtflow.api.vms import VmWriter, vms
 from virtflow.control.house import House
 
-NOUNS = (schedule, hosts, pools, vms, tasks, placements, capacity, events, strategies, fleet, health)
+NOUNS = (schedule, hosts, pools, vms, tasks, dead, placements, capacity, events, strategies, fleet, health)
 OPERATIONS: tuple[Operation, ...] = tuple(operation for noun in NOUNS for operation in noun.operations)
 
 

@@ -124,9 +124,11 @@ STATUS: dict[type[VirtflowError], int] = {
 
 TITLES = {
     "already_exists": "Something of that name exists",
+    "already_requeued": "It was sent again already",
     "bad_header": "A header cannot be obeyed",
     "body_too_large": "The body is too large",
     "body_too_slow": "The body did not arrive in time",
+    "cannot_requeue": "It cannot be sent again",
     "conflict": "In conflict with what is there",
     "events_gone": "Events that old are no longer kept",
     "fenced": "Somebody newer is the leader",
@@ -137,6 +139,7 @@ TITLES = {
     "host_not_found": "No such host",
     "idempotency_key_in_use": "The first request of that Idempotency-Key is still under way",
     "idempotency_key_reused": "The Idempotency-Key came before with another request",
+    "dead_letter_not_found": "No such dead letter",
     "illegal_transition": "Not possible in this state",
     "insufficient_resources": "No available nodes",
     "internal_error": "A defect of the service",

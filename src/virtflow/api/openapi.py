@@ -29,6 +29,7 @@ TAGS = {
     "pools": "What holds for a group of hosts.",
     "vms": "What is placed.",
     "tasks": "What became of each request.",
+    "dead": "What failed for good.",
     "placements": "Decisions without writing.",
     "capacity": "How many more fit.",
     "events": "What happened, in order.",
@@ -73,7 +74,7 @@ _LAST_EVENT_ID = {
     "description": "go on after this event; counts more than `after`",
     "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
 }
-_WHERE = {"name": "a name", "task_id": "the id that the request was answered with"}
+_WHERE = {"name": "a name", "task_id": "the id that the request was answered with", "letter_id": "its id"}
 
 
 def operation_document(operation: Operation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from virtflow.cli import about, apply, capacity, demo, events, explain, fleet, hosts, place, server, tasks, verbs
+from virtflow.cli import about, apply, capacity, dead, demo, events, explain, fleet, hosts, place, server, tasks, verbs
 from virtflow.cli import pools as _pools  # noqa: F401  # adds itself to the verbs
 from virtflow.cli import strategies as _strategies  # noqa: F401
 from virtflow.cli import vms as _vms  # noqa: F401
@@ -73,6 +73,7 @@ _add_verb("Change", verbs.delete, "delete")
 _add_verb("Change", verbs.add, "add")
 _add_verb("Change", verbs.set_, "set")
 _add("Change", apply.apply, tasks.cancel, hosts.cordon, hosts.uncordon)
+_add_verb("Change", dead.dead, "dead")
 _add("Run a server", demo.demo)
 _add(
     "Run a server",

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
+from virtflow.client.dead import Dead
 from virtflow.client.errors import ApiError
 from virtflow.client.events import Events
 from virtflow.client.hosts import Hosts
@@ -42,6 +43,7 @@ class Client:
         self.pools = Pools(self._transport)
         self.vms = Vms(self._transport)
         self.tasks = Tasks(self._transport)
+        self.dead = Dead(self._transport)
         self.placements = Placements(self._transport)
         self.events = Events(self._transport)
 

@@ -189,6 +189,23 @@ class Task(Record, frozen=True, kw_only=True):
         return self.state in {"completed", "failed", "cancelled"}
 
 
+class DeadLetter(Record, frozen=True, kw_only=True):
+    """What failed for good. Of a failed request it bears the id of its task."""
+
+    id: str
+    #: task, message
+    kind: str = ""
+    code: str = ""
+    reason: str = ""
+    at: Time | None = None
+    tasks: tuple[str, ...] = ()
+    vm: str = ""
+    pool: str = ""
+    message: str | None = None
+    requeued_at: Time | None = None
+    requeued_as: str | None = None
+
+
 class ScorePart(Record, frozen=True, kw_only=True):
     name: str
     weight: float = 1.0

@@ -447,10 +447,13 @@ class Scheduler:
             self._waiting.set_alarm(task)
 
     def _next_try_ms(self, task: Waiting, now_ms: int) -> int:
-        """V's waits: 3 s times the tries so far, and up to a second of jitter, drawn from the id."""
+        """V's waits: 3 s times the tries so far, and up to a second of jitter, drawn from the id.
+
+        Who shares one fate shares the moment, too: a part of a gang must never be tried alone.
+        """
         if task.when_unplaceable is WhenUnplaceable.WAIT:
             return 0
-        return now_ms + int(self._retry_wait_s * 1000 * task.attempt) + task.id[-1] * 1000 // 256
+        return now_ms + int(self._retry_wait_s * 1000 * task.attempt) + (task.gang or task.id)[-1] * 1000 // 256
 
     # ── writing it down ───────────────────────────────────────────────────────────────────────────
 

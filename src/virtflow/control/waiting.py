@@ -160,13 +160,16 @@ class WaitingRoom:
         return self._due[0][0] if self._due else None
 
     def ringing(self, now_ms: int) -> list[Waiting]:
-        """Those whose next try or deadline has come; each alarm rings once."""
+        """Those whose next try or deadline has come, and whoever shares their fate; each alarm rings once."""
         found: dict[bytes, Waiting] = {}
         while self._due and self._due[0][0] <= now_ms:
             _, key = heapq.heappop(self._due)
             waiting = self._by_id.get(key)
-            if waiting is not None:
-                found[key] = waiting
+            if waiting is None:
+                continue
+            found[key] = waiting
+            if waiting.gang is not None:
+                found.update(self._queues[waiting.gang].members)
         return list(found.values())
 
     def hopeful(self, opening: int) -> list[Waiting]:

@@ -40,6 +40,12 @@ class Route:
     def take(self) -> list[bytes]:
         return [self.calls.popleft() for _ in range(min(len(self.calls), IDS_PER_MESSAGE_MAX))]
 
+    def put_back(self, ids: Sequence[bytes]) -> int:
+        """They came before all others, so they are the first to be dropped; returns how many were."""
+        kept = ids[max(0, len(self.calls) + len(ids) - CALLS_MAX) :]
+        self.calls.extendleft(reversed(kept))
+        return len(ids) - len(kept)
+
 
 class Publisher:
     def __init__(self, link: Link, *, observer: Observer) -> None:
@@ -107,24 +113,26 @@ class Publisher:
                 wait.cancel()
 
     async def _carry(self, route: Route, ids: list[bytes]) -> None:
-        """One message, at most three times."""
-        body = write_knock(ids)
+        """One message, at most three times. Where the broker is away, its calls wait for it."""
+        body, is_away = write_knock(ids), False
         for number in range(PUBLISH_TRIES_MAX):
             if number:
                 await asyncio.sleep(RETRY_S * 2 ** (number - 1) * random.uniform(0.5, 1.0))
             try:
                 await self._send(route, body)
             except (Trouble, UnusableBroker) as error:
-                self._observer.observe_published(error.reason if isinstance(error, Trouble) else "misconfigured")
+                reason = error.reason if isinstance(error, Trouble) else "misconfigured"
+                self._observer.observe_published(reason)
                 self._link.failed(error)
-                self._is_in_doubt = True
+                is_away = reason == "network"
+                self._is_in_doubt = not is_away
                 await self._link.drop()  # whatever it was: what is made and declared anew may work
             else:
                 self._observer.observe_published("confirmed")
                 self._is_in_doubt = False
                 self._link.works()
                 return
-        self._observer.observe_lost_calls(len(ids))
+        self._observer.observe_lost_calls(route.put_back(ids) if is_away else len(ids))
 
     async def _send(self, route: Route, body: bytes) -> None:
         """Returns when the broker has it on its disks."""
