@@ -1,6 +1,5 @@
 """Who decided under which fence: I14."""
 
-from collections.abc import Mapping
 
 from virtflow.control.history.log import Commit
 from virtflow.control.history.report import Report
