@@ -86,6 +86,7 @@ class Config:
     webhook_allow: tuple[Network, ...]
     webhook_disable_after_s: int
     otel_endpoint: str
+    otel_share: float
     inventory_url: Secret
     inventory_token: Secret
     inventory_file: Path | None
@@ -469,6 +470,12 @@ SETTINGS: tuple[Setting, ...] = (
         _PLAIN_URL,
         "",
         "Where traces go, by OTLP over HTTP. Also read from `OTEL_EXPORTER_OTLP_ENDPOINT`.",
+    ),
+    Setting(
+        "otel_share",
+        _decimal(0, 1),
+        "1",
+        "The share of orders that are traced when their `traceparent` does not say it. With `otel_endpoint` only.",
     ),
     Setting("inventory_url", _URL, "", "A node API that says which hosts there are."),
     Setting(

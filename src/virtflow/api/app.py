@@ -50,7 +50,14 @@ def create_app(house: House, *, settings: ApiSettings) -> Gate:
         vm_writer=VmWriter(),
     )
     posts, gets = _hot_routes(desk)
-    return Gate(_behind(desk), posts=posts, gets=gets, settings=settings, observe=house.metrics.observe_request)
+    return Gate(
+        _behind(desk),
+        posts=posts,
+        gets=gets,
+        settings=settings,
+        observe=house.metrics.observe_request,
+        tracer=house.tracer,
+    )
 
 
 def _hot_routes(desk: Desk) -> tuple[dict[str, Hot], dict[str, Hot]]:

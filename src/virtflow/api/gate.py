@@ -12,6 +12,7 @@ from virtflow.api.errors import Internal, NotServedHere, Unauthorized, WrongHost
 from virtflow.api.exchange import KEY, App, Exchange, Scope, Send
 from virtflow.api.settings import API, ApiSettings
 from virtflow.control.orders import Rendered
+from virtflow.control.tracing import Span, Tracer
 from virtflow.model.errors import VirtflowError
 
 Hot = Callable[[Exchange], Awaitable[Rendered]]
@@ -35,11 +36,13 @@ class Gate:
         gets: Mapping[str, Hot],
         settings: ApiSettings,
         observe: Observe,
+        tracer: Tracer | None = None,
     ) -> None:
         self._app = app
         self._posts = posts
         self._gets = gets
         self._observe = observe
+        self._tracer = tracer
         self._new_request_id = settings.new_request_id
         self._roles = settings.roles
         self._serves_all = API in settings.roles
@@ -61,12 +64,14 @@ class Gate:
             await send({"type": "websocket.close"})
 
     async def _serve(self, exchange: Exchange) -> None:
-        started = time.perf_counter()
+        started, parent = time.monotonic(), ""
         try:
             self._admit(exchange)
             hot = self._hot(exchange)
             if hot is not None:
                 exchange.is_hot = True
+                if self._tracer is not None and exchange.method == "POST":
+                    exchange.trace, parent = self._tracer.begin(exchange.headers.get(b"traceparent"))
                 await exchange.answer(await hot(exchange))
             else:
                 await self._app({**exchange.scope, KEY: exchange}, exchange.receive, exchange.send)
@@ -78,7 +83,10 @@ class Gate:
             await self._refuse(exchange, error)
         except Exception as error:
             await self._confess(exchange, error)
-        seconds = time.perf_counter() - started
+        ended = time.monotonic()
+        seconds = ended - started
+        if exchange.trace and self._tracer is not None:
+            self._tracer.write(_span_of(exchange, parent, started, ended))
         self._observe(exchange.route, exchange.status, seconds)
         self._note(exchange, seconds)
 
@@ -158,6 +166,17 @@ class Gate:
             ms=round(seconds * 1000, 3),
             request_id=exchange.request_id.decode(),
         )
+
+
+def _span_of(exchange: Exchange, parent: str, began_s: float, ended_s: float) -> Span:
+    attributes: dict[str, str | int] = {
+        "http.request.method": exchange.method,
+        "http.route": exchange.route,
+        "http.response.status_code": exchange.status,
+        "virtflow.request_id": exchange.request_id.decode(),
+    }
+    error = f"answered {exchange.status}" if exchange.status >= 500 else ""
+    return Span("accept", "server", exchange.trace, parent, began_s, ended_s, attributes, error)
 
 
 async def _live(receive: Receive, send: Send) -> None:

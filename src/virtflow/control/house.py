@@ -14,6 +14,7 @@ from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
+from virtflow.control.tracing import Tracer
 from virtflow.control.vms import Vms
 
 
@@ -32,3 +33,5 @@ class House:
     summary: Summary
     health: Health
     metrics: Metrics
+    #: None where no traces are made
+    tracer: Tracer | None = None

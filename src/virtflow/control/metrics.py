@@ -121,6 +121,9 @@ class Metrics:
     def observe_published(self, outcome: str) -> None:
         self._published.labels(outcome).inc()
 
+    def observe_confirmed(self, tasks: Sequence[bytes]) -> None:
+        """Counted as messages."""
+
     def observe_lost_calls(self, tasks: int) -> None:
         self._lost_calls.inc(tasks)
 

@@ -11,6 +11,7 @@ from virtflow.control.mirror import Mirror
 from virtflow.control.presence import Presence
 from virtflow.control.self_hosts import SelfHosts
 from virtflow.control.strategy_file import StrategyFile
+from virtflow.control.tracing import Tracer
 from virtflow.election import Election
 from virtflow.election.open import open_election
 from virtflow.engine import strategies
@@ -64,6 +65,16 @@ def make_sinks(config: Config) -> Sequence[Sink]:
         amqp_url=config.events_amqp_url,
         plugin=config.events_plugin,
         prefix=config.events_prefix,
+    )
+
+
+def make_tracer(config: Config, process: str) -> Tracer | None:
+    if not config.otel_endpoint:
+        return None
+    from virtflow.main.otel import OtelTracer  # of an extra that need not be there
+
+    return OtelTracer(
+        config.otel_endpoint, share=config.otel_share, process=process or process_name(), roles=sorted(config.role)
     )
 
 

@@ -10,7 +10,7 @@ from virtflow.config import Config
 from virtflow.control.answers import Answers
 from virtflow.control.buses import BusCourier
 from virtflow.control.clock import SystemClock
-from virtflow.control.commit import Committer
+from virtflow.control.commit import Committer, Outcome, Round
 from virtflow.control.dead import Dead
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.follow import Follower
@@ -20,7 +20,7 @@ from virtflow.control.house import House
 from virtflow.control.housekeeping import Housekeeping
 from virtflow.control.ids import Ids
 from virtflow.control.inventories import Inventories
-from virtflow.control.journal import Journal
+from virtflow.control.journal import Journal, Steps
 from virtflow.control.lead import Office
 from virtflow.control.metrics import Metrics
 from virtflow.control.mirror import Mirror
@@ -33,6 +33,7 @@ from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
+from virtflow.control.tracing import RoundTracer, Settled, TracedMessages, TracedSink, Tracer
 from virtflow.control.vms import Vms
 from virtflow.control.waiting import WaitingRoom
 from virtflow.election import Election, Term
@@ -49,6 +50,7 @@ from virtflow.main.parts import (
     make_sinks,
     make_store,
     make_strategy_file,
+    make_tracer,
 )
 from virtflow.model.clock import Clock
 from virtflow.queue import Queue
@@ -81,6 +83,7 @@ class Service:
     strategy_file: StrategyFile | None
     #: where several processes share the database
     presence: Presence | None
+    rounds: RoundTracer | None
     loops: Loops
 
     @contextlib.asynccontextmanager
@@ -122,6 +125,8 @@ class Service:
             await self.relay.close()
             await self.queue.close()
             await self.store.close()
+            if self.house.tracer is not None:
+                await self.house.tracer.close()
 
     def _hold(self, stack: contextlib.AsyncExitStack, office: Office) -> None:
         self.loops.start(stack, f"office of {office.name}", office.run)
@@ -146,7 +151,8 @@ class Service:
             await leading
 
     async def _listen(self) -> None:
-        await self.queue.listen(self.scheduler.look_at, self.house.dead.set_aside)
+        look_at = self.scheduler.look_at
+        await self.queue.listen(self.rounds.consuming(look_at) if self.rounds else look_at, self.house.dead.set_aside)
 
 
 def build(
@@ -158,13 +164,16 @@ def build(
     election: Election | None = None,
     queue: Queue | None = None,
     sinks: Sequence[Sink] | None = None,
+    tracer: Tracer | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Service:
     """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election, queue and sinks."""
     clock = clock or SystemClock()
     store = store or make_store(config)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
-    queue = queue or make_queue(config, metrics)
+    tracer = tracer or make_tracer(config, store.origin)
+    rounds = RoundTracer(tracer, waiting=waiting, clock=clock) if tracer is not None else None
+    queue = queue or make_queue(config, TracedMessages(metrics, rounds) if rounds is not None else metrics)
     loops = Loops(restarted=metrics.observe_restart)
     election = election or make_election(SCHEDULER, config, store, clock)
     relay_election = make_election(RELAY, config, store, clock)
@@ -192,6 +201,8 @@ def build(
     outlets = Outlets(store=store, clock=clock, observer=metrics, tell=tell)
     if sinks is None:
         sinks = make_sinks(config) if RELAY in config.role else []
+    if tracer is not None:
+        sinks = [TracedSink(sink, tracer, clock=clock) for sink in sinks]
     # one for each way out of the house
     couriers: list[Courier] = [
         *(
@@ -210,7 +221,7 @@ def build(
         committer=Committer(store=store, clock=clock),
         clock=clock,
         observer=metrics,
-        settled=Journal().settled,
+        settled=_each(Journal().settled, *([rounds.settled] if rounds is not None else [])),
         tell=tell,
         call=queue.call,
         bury=queue.bury,
@@ -285,6 +296,7 @@ def build(
             notes=notes,
         ),
         metrics=metrics,
+        tracer=tracer,
     )  # fmt: skip
     return Service(
         config=config,
@@ -310,5 +322,17 @@ def build(
         relay_election=relay_election,
         strategy_file=strategy_file,
         presence=make_presence(config, store, mirror, clock, changed=knock),
+        rounds=rounds,
         loops=loops,
     )
+
+
+def _each(*told: Settled) -> Settled:
+    if len(told) == 1:
+        return told[0]
+
+    def settled(decided: Round, outcome: Outcome, steps: Steps) -> None:
+        for one in told:
+            one(decided, outcome, steps)
+
+    return settled

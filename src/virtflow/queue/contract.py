@@ -29,6 +29,10 @@ class Observer(Protocol):
         """Each try: confirmed, or why not."""
         ...
 
+    def observe_confirmed(self, tasks: Sequence[bytes]) -> None:
+        """The broker has the message that calls these out."""
+        ...
+
     def observe_lost_calls(self, tasks: int) -> None:
         """So many tasks were not called out; the log and the scan find them."""
         ...

@@ -129,6 +129,7 @@ class Publisher:
                 await self._link.drop()  # whatever it was: what is made and declared anew may work
             else:
                 self._observer.observe_published("confirmed")
+                self._observer.observe_confirmed(ids)
                 self._is_in_doubt = False
                 self._link.works()
                 return

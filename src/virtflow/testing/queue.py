@@ -13,10 +13,14 @@ class Tally:
     def __init__(self) -> None:
         self.published: collections.Counter[str] = collections.Counter()
         self.consumed: collections.Counter[str] = collections.Counter()
+        self.confirmed: list[bytes] = []
         self.lost_calls = 0
 
     def observe_published(self, outcome: str) -> None:
         self.published[outcome] += 1
+
+    def observe_confirmed(self, tasks: Sequence[bytes]) -> None:
+        self.confirmed += tasks
 
     def observe_lost_calls(self, tasks: int) -> None:
         self.lost_calls += tasks
