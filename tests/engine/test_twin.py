@@ -1,5 +1,8 @@
 """The compiled twin: its tables grow, are reused and are forgotten without changing a single choice."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("numba")
@@ -89,3 +92,19 @@ def test_turns_gangs_and_poison_stand_beside_compiled_neighbours() -> None:
 
 def test_it_can_be_compiled_ahead() -> None:
     assert warm_up()
+
+
+def test_no_round_waits_for_the_compiler() -> None:
+    """A leader's first large batch once loaded it in the middle of the round, and the office went to the next."""
+    source = """
+import sys
+from virtflow.engine.decide import decide, warm_up
+from virtflow.testing.builders import fleet, host, requests, shape
+
+first = decide(fleet([host("a")]), requests(20, shape()))
+assert "numba" not in sys.modules
+assert warm_up()
+assert "numba" in sys.modules
+assert decide(fleet([host("a")]), requests(20, shape())) == first
+"""
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=100)

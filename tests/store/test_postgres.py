@@ -9,7 +9,7 @@ import pytest
 from tests.store.builders import add_hosts, add_instances, add_tasks, event, host_named, instance, intern, key, task
 
 from virtflow.model.errors import InvalidSetting, OutcomeUnknown, Unavailable
-from virtflow.store.contract import NamesTaken, RetryTransaction, RoomChange
+from virtflow.store.contract import Bind, NamesTaken, Removed, RetryTransaction, RoomChange
 from virtflow.store.postgres import PostgresStore
 from virtflow.testing.postgres import PostgresServer, postgres_server
 from virtflow.testing.proxy import Proxy, proxy
@@ -246,7 +246,7 @@ async def test_a_race_for_a_name_ends_in_a_retry_that_names_it(store: PostgresSt
         async with store.transaction() as tx:
             await tx.add_instances([instance(1, given_name="web")])
             written.set()
-            await asyncio.sleep(0.05)
+            await until_somebody_waits_for_a_lock(store)
 
     async def second() -> None:
         await written.wait()
@@ -371,3 +371,27 @@ async def test_a_replica_is_refused() -> None:
             with pytest.raises(Unavailable):
                 await set_setting(look, "k", "v")
             await look.close()
+
+
+async def test_what_was_placed_while_its_deletion_waited_is_removed_with_its_host(store: PostgresStore) -> None:
+    """The event of the deletion once named no host, so that nobody who followed the log gave the room back."""
+    [host_id] = await add_hosts(store, "bm-1")
+    await add_instances(store, [instance(1, shape_id=await intern(store))])
+
+    async def remove() -> list[Removed]:
+        async with store.transaction() as tx:
+            return await tx.remove_instances([key(1)], at_ms=2)
+
+    async with store.transaction() as tx:
+        await tx.bind_instances([Bind(key(1), host_id, 1)], fence=0)
+        removing = asyncio.create_task(remove())
+        await until_somebody_waits_for_a_lock(store)
+    [removed] = await removing
+    assert (removed.instance.host_id, removed.instance.host) == (host_id, "bm-1")
+
+
+async def until_somebody_waits_for_a_lock(store: PostgresStore) -> None:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(10), store._pool.acquire() as connection:
+        while not await connection.fetchval(query):
+            await asyncio.sleep(0.01)

@@ -117,25 +117,27 @@ class _Round:
             placer.give(row)
 
 
+class _MachineCode:
+    """Is it there? Until then rounds are decided in Python: to load the compiler takes seconds, in which nothing else
+    would be done; a leader whose loop stands still for so long is replaced."""
+
+    is_ready = False
+
+
 def warm_up() -> bool:
-    """Compile now rather than in the first large batch; says whether there is something to compile."""
-    fleet = Fleet()
-    _twin(fleet, rankings_of(fleet), COMPILED_MIN)
-    if fleet.compiled is False:
-        return False
-    decide(fleet, [Request(b"", Shape(wants=()))] * COMPILED_MIN)
+    """Compile beside the work; says whether there is something to compile. Large batches use it from then on."""
+    try:
+        decide(Fleet(compiled=True), [Request(b"", Shape(wants=()))] * COMPILED_MIN)
+    except ImportError:
+        return False  # numba is not installed
+    _MachineCode.is_ready = True
     return True
 
 
 def _twin(fleet: Fleet, rankings: Rankings, count: int) -> "Twin | None":
-    """The one place that asks whether there is machine code. Without numba everything is decided in Python."""
-    if fleet.compiled is False or (fleet.compiled is None and count < COMPILED_MIN):
+    """The one place that asks whether there is machine code."""
+    if fleet.compiled is False or (fleet.compiled is None and (count < COMPILED_MIN or not _MachineCode.is_ready)):
         return None
-    try:
-        from virtflow.engine.twin import twin_of
-    except ImportError:
-        if fleet.compiled:
-            raise
-        fleet.compiled = False
-        return None
+    from virtflow.engine.twin import twin_of
+
     return twin_of(fleet, rankings)

@@ -81,7 +81,7 @@ class Fleet:
     ) -> None:
         """`weights`: strategy -> weight -> value, for the installation.
 
-        `compiled`: None = machine code for large batches where numba is there, False = never, True = always.
+        `compiled`: None = machine code for large batches once it is warm, False = never, True = always.
         """
         self.default_strategy = strategies.get(default_strategy).name
         self.weights = {name: dict(given) for name, given in (weights or {}).items()}

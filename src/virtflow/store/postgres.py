@@ -36,6 +36,9 @@ CONNECTIONS_MAX = 10
 VERSION_MIN = 13
 #: How long a long read may rest between two of its steps.
 SNAPSHOT_REST_S = 60.0
+#: Whoever is stopped or cut off in the middle of a transaction holds its rows for so long and no longer: a leader
+#: holds the fence, and the next one waits for that.
+REST_S_MAX = 2.0
 #: The server ends a statement first; this much later we stop waiting for its answer.
 ANSWER_MARGIN_S = 0.5
 
@@ -172,8 +175,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
             server_settings={
                 "application_name": "virtflow",
                 "statement_timeout": _milliseconds(self._statement_s),
-                # whoever is stopped in the middle of a transaction must not hold its rows for ever
-                "idle_in_transaction_session_timeout": _milliseconds(self._statement_s),
+                "idle_in_transaction_session_timeout": _milliseconds(min(REST_S_MAX, self._statement_s)),
                 "default_transaction_read_only": "on" if self._is_reading else "off",
                 "jit": "off",  # our statements are short, compiling them is not
                 # a plan that was made for an empty table would be kept for a full one

@@ -24,12 +24,14 @@ WHERE instance.id IN (SELECT value FROM carray($1))
 ORDER BY instance.id;
 
 -- instances_by_id [postgresql] --
--- The existing among these, held until the commit.
+-- The existing among these, held until the commit. Held first, and joined as they are then: a row that somebody
+-- changed while we waited for it would otherwise come with the host it had before.
+WITH held AS MATERIALIZED (
+    SELECT * FROM instance WHERE id = ANY($1::bytea[]) ORDER BY id FOR UPDATE
+)
 SELECT {instance_columns}
-FROM instance LEFT JOIN host ON host.id = instance.host_id
-WHERE instance.id = ANY($1::bytea[])
-ORDER BY instance.id
-FOR UPDATE OF instance;
+FROM held AS instance LEFT JOIN host ON host.id = instance.host_id
+ORDER BY instance.id;
 
 -- instances_page --
 -- One page in id order; what is NULL is not asked for.
