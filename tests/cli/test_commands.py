@@ -311,6 +311,16 @@ def test_events_are_shown(virtflow: Program) -> None:
     followed = virtflow("events", "--follow", "--after", "0", "--type", "host.", "--limit", "3", "-o", "name")
     assert len(followed.lines) == 3
     assert len(virtflow("events").lines) == 20
+    assert virtflow("events", "--follow", "--cluster", "--after", "0", "--limit", "1").code == 0
+
+
+def test_outlets_are_listed_and_one_that_is_not_there_is_not_found(virtflow: Program) -> None:
+    listed = virtflow("get", "outlets")
+    assert (listed.code, json.loads(virtflow("get", "outlets", "-o", "json").out)) == (0, [])
+    assert virtflow("get", "outlets", "-o", "name").out == ""
+    missing = virtflow("get", "outlet", "nats")
+    assert missing.code == Exit.NOT_FOUND
+    assert "no outlet 'nats'" in missing.err
 
 
 def test_the_server_tells_of_itself(virtflow: Program) -> None:

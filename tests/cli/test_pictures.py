@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import GOLDEN, check_golden
 from tests.cli.test_words import NOW
 
-from virtflow.cli import events, fleet, hosts, pools, strategies, tasks, vms
+from virtflow.cli import events, fleet, hosts, outlets, pools, strategies, tasks, vms
 from virtflow.cli.about import draw_info
 from virtflow.cli.capacity import draw_capacity
 from virtflow.cli.explain import draw_preview
@@ -216,6 +216,28 @@ AN_EVENT = records.Event(
     host="bm-007",
     delta={"cpu": 4000, "memory": 8192},
 )
+AN_ELECTION = records.Event(
+    seq=1233,
+    type="leader.elected",
+    kind="leader",
+    id="scheduler",
+    version=7,
+    fence=7,
+    at=LATER,
+    origin="machine-17-4711-a1b2c3",
+    text="decides now",
+)
+OUTLETS = [
+    answered(
+        records.Outlet(
+            name="kafka", kind="kafka", state="failing", cursor=117, behind=20_000, behind_s=5000.0,
+            failing_since=LATER,
+            error="no broker listens there: see whether they run, and VIRTFLOW_EVENTS_KAFKA_SERVERS",
+        )
+    ),
+    answered(records.Outlet(name="nats", kind="nats", state="ok", cursor=20_117)),
+    answered(records.Outlet(name="old", kind="old", state="disabled", cursor=5, behind=20_112, behind_s=9e6)),
+]  # fmt: skip
 A_STRATEGY = records.Strategy(
     name="best_fit",
     optimises="Packs: the host on which the smallest share of its processor, memory and disk would remain.",
@@ -259,6 +281,9 @@ PICTURES: dict[str, Iterable[str]] = {
     "fleet-coloured": fleet.draw_fleet(FLEET, FLEET_HOSTS[:4], COLOURED),
     "event": [events.draw_event(AN_EVENT, NORMAL)],
     "event-wide": [events.draw_event(AN_EVENT, NORMAL, is_wide=True)],
+    "event-cluster": [events.draw_event(event, PIPE, with_process=True) for event in (AN_ELECTION, AN_EVENT)],
+    "outlets": draw_table(OUTLETS, outlets.columns(NORMAL), NORMAL),
+    "outlets-wide": draw_table(OUTLETS, outlets.columns(PIPE), PIPE, wide=True),
     "info": draw_info(INFO, "http://x", NORMAL),
 }  # fmt: skip
 

@@ -14,8 +14,10 @@ from virtflow.events import CloudEvent
 from virtflow.main import Service, build
 from virtflow.model.errors import NotFound, OutcomeUnknown
 from virtflow.model.event import Event, EventType
+from virtflow.model.outlet import OutletMove
 from virtflow.model.pool import PoolSpec
 from virtflow.store.contract import EventFilter, Transaction
+from virtflow.store.open import open_store
 from virtflow.testing.sink import MemorySink
 
 
@@ -28,7 +30,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextlib.asynccontextmanager
 async def relay(url: str, tmp_path: Path, *sinks: MemorySink, **flags: str) -> AsyncIterator[Service]:
     given = {"database_url": url, **flags}
-    service = build(config(tmp_path / "unused.db", **given), inventories=[], sinks=sinks)
+    # the only process there is: the log holds what the test does, and no elections
+    service = build(config(tmp_path / "unused.db", **given), store=open_store(url), inventories=[], sinks=sinks)
     async with service.running():
         yield service
 
@@ -187,8 +190,6 @@ class _Reentrant(MemorySink):
         await super().send(events)
         service, self.service = self.service, None
         if service is not None:
-            from virtflow.model.outlet import OutletMove
-
             async with service.store.transaction() as tx:
                 await tx.append_events([Event(type=EventType.POOL_CHANGED, kind="pool", id="x")] * 3)
             async with service.store.transaction() as tx:

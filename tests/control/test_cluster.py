@@ -15,6 +15,7 @@ from virtflow.control.fsck import fsck
 from virtflow.main import Service, build
 from virtflow.main import service as main
 from virtflow.model.errors import Conflict, Fenced, InvalidRequest
+from virtflow.model.event import Event
 from virtflow.model.pool import PoolSpec
 from virtflow.model.task import TaskState, WhenUnplaceable
 from virtflow.store.contract import EventFilter
@@ -191,6 +192,18 @@ async def test_a_name_is_given_once_whoever_is_asked(pair: Pair) -> None:
     refused = [result for result in results if isinstance(result, BaseException)]
     assert len(refused) == 1
     assert isinstance(refused[0], Conflict)
+
+
+async def test_everybody_hears_in_the_log_who_decides_from_now_on(pair: Pair) -> None:
+    async def elections() -> list[Event]:
+        return await pair.first.store.events(EventFilter(types=("leader.",)), after=0, limit=10)
+
+    [before] = await elections()
+    assert (before.type, before.id, before.origin) == ("leader.elected", "scheduler", pair.leader.store.origin)
+    await pair.change_the_lead()
+    _, after = await elections()
+    assert (after.version, after.fence) == (before.version + 1, before.fence + 1)
+    assert after.origin == pair.leader.store.origin != before.origin
 
 
 # ── the lead changes ───────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from virtflow.api.hosts import hosts
 from virtflow.api.openapi import DESCRIPTION, TAGS, TITLE, complete, operation_document
 from virtflow.api.operation import Desk, Operation, Sent, add_route
 from virtflow.api.orders import Orders
+from virtflow.api.outlets import outlets
 from virtflow.api.placements import placements
 from virtflow.api.pools import pools
 from virtflow.api.schedule import schedule
@@ -32,7 +33,7 @@ from virtflow.api.tasks import tasks
 from virtflow.api.vms import VmWriter, vms
 from virtflow.control.house import House
 
-NOUNS = (schedule, hosts, pools, vms, tasks, dead, placements, capacity, events, strategies, fleet, health)
+NOUNS = (schedule, hosts, pools, vms, tasks, dead, placements, capacity, events, outlets, strategies, fleet, health)
 OPERATIONS: tuple[Operation, ...] = tuple(operation for noun in NOUNS for operation in noun.operations)
 
 

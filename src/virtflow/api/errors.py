@@ -156,6 +156,7 @@ TITLES = {
     "no_such_route": "Nothing is here",
     "not_found": "No such thing",
     "not_served_here": "Another process serves this",
+    "outlet_not_found": "No such outlet",
     "outcome_unknown": "Whether it was done is not known",
     "retry_transaction": "Other writers were in the way",
     "task_not_found": "No such task",

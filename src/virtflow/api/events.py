@@ -76,10 +76,13 @@ class _Which(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Annotated[list[OneType], Meta(max_length=len(TYPES), description="a type, or the beginning of several: task.")]
         | UnsetType
     ) = UNSET
-    kind: Literal["host", "pool", "task", "vm", "dead", "outlet", "database"] | UnsetType = UNSET
-    id: Annotated[OneId, Meta(description="name (host, pool, outlet) or id (task, vm, dead, database)")] | UnsetType = (
-        UNSET
-    )
+    kind: Literal["host", "pool", "task", "vm", "dead", "outlet", "database", "leader"] | UnsetType = UNSET
+    id: (
+        Annotated[
+            OneId, Meta(description="name (host, pool, outlet), office (leader) or id (task, vm, dead, database)")
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 HistoryId = Annotated[

@@ -33,6 +33,7 @@ TAGS = {
     "placements": "Decisions without writing.",
     "capacity": "How many more fit.",
     "events": "What happened, in order.",
+    "outlets": "Who outside is told of it.",
     "strategies": "How to choose.",
     "fleet": "All of it in numbers.",
     "health": "For whoever watches this process.",

@@ -8,7 +8,14 @@ import typer
 from virtflow.cli.coercion import LightCommand, LightGroup
 
 #: one word in every place: the plural is the command, the singular is understood
-_SINGULAR = {"host": "hosts", "vm": "vms", "task": "tasks", "pool": "pools", "strategy": "strategies"}
+_SINGULAR = {
+    "host": "hosts",
+    "vm": "vms",
+    "task": "tasks",
+    "pool": "pools",
+    "strategy": "strategies",
+    "outlet": "outlets",
+}
 
 
 class Verb(LightGroup):
@@ -23,7 +30,7 @@ def _verb(help_text: str) -> typer.Typer:
     return typer.Typer(cls=Verb, help=help_text, rich_markup_mode=None, no_args_is_help=True)
 
 
-get = _verb("List hosts, VMs, tasks, pools or strategies.")
+get = _verb("List hosts, VMs, tasks, pools, strategies or outlets.")
 describe = _verb("Everything about one host, VM, task or pool.")
 delete = _verb("Delete VMs, hosts, or the settings of pools.")
 set_ = _verb("Change the settings of a pool.")

@@ -9,6 +9,7 @@ from virtflow.client.dead import Dead
 from virtflow.client.errors import ApiError
 from virtflow.client.events import Events
 from virtflow.client.hosts import Hosts
+from virtflow.client.outlets import Outlets
 from virtflow.client.pages import Pages
 from virtflow.client.placements import Placements
 from virtflow.client.pools import Pools
@@ -46,6 +47,7 @@ class Client:
         self.dead = Dead(self._transport)
         self.placements = Placements(self._transport)
         self.events = Events(self._transport)
+        self.outlets = Outlets(self._transport)
 
     def capacity(
         self,

@@ -319,12 +319,31 @@ class Event(Record, frozen=True, kw_only=True):
     pool: str = ""
     delta: Amounts | None = None
     fence: int = 0
+    #: the process that wrote it, where there are several
+    origin: str = ""
     actor: str = ""
     code: str = ""
     text: str = ""
     was: str = ""
     now: str = ""
     data: dict[str, object] | None = None
+
+
+class Outlet(Record, frozen=True, kw_only=True):
+    """Who is told of events: a bus, or the receiver of a webhook."""
+
+    name: str
+    kind: str = ""
+    #: ok, failing, disabled
+    state: str = ""
+    #: it was told of every event up to this number
+    cursor: int = 0
+    behind: int = 0
+    behind_s: float = 0.0
+    error: str = ""
+    failing_since: Time | None = None
+    created_at: Time | None = None
+    updated_at: Time | None = None
 
 
 class EventRange(Record, frozen=True, kw_only=True):

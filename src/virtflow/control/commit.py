@@ -32,6 +32,8 @@ from virtflow.store.contract import Bind, IdsTaken, NamesTaken, RoomChange, Stor
 log = structlog.get_logger(__name__)
 
 _CURSORS = "round_robin_cursors"
+#: whose holder decides
+OFFICE = "scheduler"
 _RETRY_WAIT_S = 0.05
 
 Placed = tuple[Waiting, Placement]
@@ -115,9 +117,13 @@ class Committer:
         self._deltas: dict[Shape, msgspec.Raw] = {}
 
     async def take_fence(self) -> int:
+        """Where there are several processes, everybody who reads the log hears of it in the same commit."""
         async with self._store.transaction() as tx:
-            self.fence = await tx.take_fence()
-        return self.fence
+            fence = await tx.take_fence()
+            if self._store.origin:
+                await tx.append_events([_elected(fence, self._clock.now_ms())])
+        self.fence = fence
+        return fence
 
     async def load_cursors(self) -> dict[str, str]:
         text = await self._store.setting(_CURSORS)
@@ -584,3 +590,15 @@ def _merge(outcome: Outcome, more: Outcome) -> None:
     outcome.queued += more.queued
     outcome.retried += more.retried
     outcome.again |= more.again
+
+
+def _elected(fence: int, now_ms: int) -> Event:
+    return Event(
+        type=EventType.LEADER_ELECTED,
+        kind="leader",
+        id=OFFICE,
+        version=fence,
+        at_ms=now_ms,
+        fence=fence,
+        text="decides now",
+    )

@@ -40,9 +40,7 @@ class Outlets:
     async def get(self, name: str) -> OutletView:
         outlet = await self.store.outlet(name)
         if outlet is None:
-            raise NotFound(
-                f"no outlet {name}", code="outlet_not_found", remedy="virtflow get outlets shows which there are"
-            )
+            raise outlet_not_found(name)
         _, newest = await self.store.event_range()
         return self._view(outlet, newest)
 
@@ -90,6 +88,10 @@ class Outlets:
         behind = max(0, newest - outlet.cursor)
         waiting_ms = self.clock.now_ms() - outlet.waiting_since_ms if behind and outlet.waiting_since_ms else 0
         return OutletView(outlet=outlet, behind=behind, behind_s=max(0, waiting_ms) / 1000)
+
+
+def outlet_not_found(name: str) -> NotFound:
+    return NotFound(f"no outlet {name!r}", code="outlet_not_found", remedy="virtflow get outlets shows which there are")
 
 
 def is_bus(outlet: Outlet) -> bool:

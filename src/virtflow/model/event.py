@@ -26,15 +26,16 @@ class EventType(enum.StrEnum):
     DEAD_DELETED = "dead.deleted"
     OUTLET_LEFT_BEHIND = "outlet.left_behind"
     DATABASE_RESTORED = "database.restored"
+    LEADER_ELECTED = "leader.elected"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state change of one object. `seq` is given by the store when the transaction commits."""
 
     type: EventType
-    #: of what: host, pool, task, vm, dead (a dead letter), outlet or database
+    #: of what: host, pool, task, vm, dead (a dead letter), outlet, database or leader
     kind: str
-    #: its name (host, pool, outlet) or id (task, vm, database: that of its history)
+    #: its name (host, pool, outlet), its office (leader) or id (task, vm, database: that of its history)
     id: str
     #: the object's version after this event
     version: int = 1

@@ -62,4 +62,4 @@ async def test_of_many_violations_the_first_are_shown_and_all_are_counted(databa
         await database.put_events(last, events)
     verdict = next(verdict for verdict in (await database.checked()).verdicts() if verdict.id == "I8")
     assert verdict.violations > len(verdict.first) == 10
-    assert verdict.first[0].seq == 1
+    assert verdict.first[0].seq in {1, 2}  # where there are several processes, the first event is an election

@@ -1,6 +1,5 @@
 """Who decided under which fence: I14."""
 
-
 from virtflow.control.history.log import Commit
 from virtflow.control.history.report import Report
 
