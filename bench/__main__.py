@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import figures as parts
-from bench import http, machine, report
+from bench import http, machine, postgres, report
 from bench.machine import Folder
-from bench.postgres import find_program
 from bench.report import Figure
 
 SECTIONS = ("engine", "store", "http", "restart", "memory")
@@ -87,7 +86,7 @@ def _measure(run: Run, only: Sequence[str]) -> int:
 def _databases(asked: str) -> list[str]:
     if asked != "both":
         return [asked]
-    if find_program("postgres") is None:
+    if not postgres.is_here():
         print("no PostgreSQL on this machine: only SQLite is measured", file=sys.stderr)
         return [http.SQLITE]
     return [http.SQLITE, http.POSTGRESQL]

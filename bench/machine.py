@@ -131,10 +131,11 @@ def _sqlite_version() -> str:
 
 
 def _postgresql_version() -> str:
-    from bench.postgres import find_program
+    from virtflow.testing.postgres import find_program
 
-    postgres = find_program("postgres")
-    if postgres is None:
+    try:
+        postgres = find_program("postgres")
+    except FileNotFoundError:
         return ""
     said = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=False).stdout
     return next((word for word in said.split() if word[:1].isdigit()), "")

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bench.machine import processor_s, resident_bytes
-from bench.postgres import free_port
+from virtflow.testing.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 START_S_MAX = 60.0

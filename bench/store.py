@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from bench.machine import Fsync, fsync_times, mean, percentile, resident_bytes, work_folders
-from bench.postgres import find_program, postgresql_in
+from bench.postgres import is_here, postgresql_in
 from virtflow.model.event import Event, EventType
 from virtflow.model.instance import Instance
 from virtflow.model.names import derived_vm_name, id_to_text
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if "sqlite" not in options.without:
                 url = f"sqlite:///{folder.path}/bench.db"
                 _tell(asyncio.run(measure(url, f"SQLite, {folder.name}", options, fsync)))
-            if "postgresql" not in options.without and find_program("postgres"):
+            if "postgresql" not in options.without and is_here():
                 with postgresql_in(folder.path) as url:
                     _tell(asyncio.run(measure(url, f"PostgreSQL, {folder.name}", options, fsync)))
 

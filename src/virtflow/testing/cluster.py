@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 
 from virtflow.testing.failpoints import VARIABLE
-from virtflow.testing.witness import free_port
+from virtflow.testing.ports import free_port
 
 WITHIN_S = 60.0
 POLL_S = 0.02

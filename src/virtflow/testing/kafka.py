@@ -4,7 +4,6 @@ What it holds lives in memory and ends with it; it can be paused, which clients 
 """
 
 import contextlib
-import ctypes
 import signal
 import subprocess
 import sys
@@ -12,10 +11,11 @@ from collections.abc import Iterator
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from virtflow.testing.children import die_with_parent
+
 BROKERS = 3
 START_S_MAX = 20.0
 READ_MS = 50
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class KafkaCluster:
@@ -29,7 +29,7 @@ class KafkaCluster:
             [sys.executable, "-m", __name__],
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  nothing but one system call happens there
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  one system call and nothing else
         )
         assert self._process.stdout is not None
         self.servers = self._process.stdout.readline().strip()
@@ -84,11 +84,6 @@ def kafka_cluster() -> Iterator[KafkaCluster]:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _die_with_parent() -> None:
-    """A test run that is killed leaves no brokers behind."""
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def _serve() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -16,7 +17,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from virtflow.testing.witness import free_port
+from virtflow.testing.children import die_with_parent
+from virtflow.testing.ports import free_port
 
 VARIABLE = "KUBE_APISERVER"
 NAMESPACE = "virtflow"
@@ -117,7 +119,13 @@ def kube_apiserver() -> Iterator[KubeApiserver]:
 
 def _start(stack: contextlib.ExitStack, log: Path, *command: object) -> "subprocess.Popen[bytes]":
     with log.open("wb") as file:
-        child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  one system call and nothing else
+        )
     stack.callback(child.wait)
     stack.callback(child.kill)
     return child

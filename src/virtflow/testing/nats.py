@@ -1,7 +1,6 @@
 """A real NATS server with JetStream for tests: its own directory and port, thrown away."""
 
 import contextlib
-import ctypes
 import shutil
 import signal
 import subprocess
@@ -14,12 +13,12 @@ from pathlib import Path
 import nats
 import nats.js.errors
 
+from virtflow.testing.children import die_with_parent
 from virtflow.testing.ports import free_port, is_open
 
 START_S_MAX = 20.0
 READ_S_MAX = 1.0
 _POLL_S = 0.02
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class NatsServer:
@@ -42,7 +41,7 @@ class NatsServer:
                 [str(find_program()), *words],
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  nothing but one system call happens there
+                preexec_fn=die_with_parent(),  # noqa: PLW1509  one system call and nothing else
             )
         self._wait_until_ready()
 
@@ -101,8 +100,3 @@ def find_program() -> Path:
     if found := shutil.which("nats-server"):
         return Path(found)
     raise FileNotFoundError("nats-server is not on this machine: install the package nats-server")
-
-
-def _die_with_parent() -> None:
-    """A test run that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)

@@ -1,12 +1,10 @@
 """A real PostgreSQL server for tests: made in a directory of its own, started on a free port, thrown away."""
 
 import contextlib
-import ctypes
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+
+from virtflow.testing.children import die_with_parent
+from virtflow.testing.ports import free_port
 
 START_S_MAX = 30.0
 USER = "virtflow"
@@ -31,7 +32,6 @@ SETTINGS: Mapping[str, str] = {
 }
 
 _POLL_S = 0.02
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class PostgresServer:
@@ -60,7 +60,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  nothing but one system call happens there
+                preexec_fn=die_with_parent(signal.SIGINT),  # noqa: PLW1509  one system call and nothing else
                 **_somebody(),
             )
         self._wait_until_ready()
@@ -115,7 +115,7 @@ class PostgresServer:
         with _own_directory() as directory:
             origin = f"host=127.0.0.1 port={self.port} user={USER}"
             _run_as_nobody([find_program("pg_basebackup"), "-d", origin, "-D", directory / "data", "-R", "-c", "fast"])
-            server = PostgresServer(directory, self._settings, port=_free_port())
+            server = PostgresServer(directory, self._settings, port=free_port())
             server.start()
             try:
                 yield server
@@ -138,12 +138,12 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres_server(**settings: str) -> Iterator[PostgresServer]:
-    """Running inside the block. `settings` are the server's own: `fsync="on"`."""
-    with _own_directory() as directory:
+def postgres_server(*, folder: Path | None = None, **settings: str) -> Iterator[PostgresServer]:
+    """Running inside the block, with its files in `folder`. `settings` are the server's own: `fsync="on"`."""
+    with _own_directory(folder) as directory:
         data = directory / "data"
         _run_as_nobody([find_program("initdb"), "-A", "trust", "-N", "-U", USER, "-E", "UTF8", "-D", data])
-        server = PostgresServer(directory, {**SETTINGS, **settings}, port=_free_port())
+        server = PostgresServer(directory, {**SETTINGS, **settings}, port=free_port())
         server.start()
         try:
             yield server
@@ -152,8 +152,8 @@ def postgres_server(**settings: str) -> Iterator[PostgresServer]:
 
 
 @contextlib.contextmanager
-def _own_directory() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="virtflow-postgres-"))
+def _own_directory(folder: Path | None = None) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="virtflow-postgres-", dir=folder))
     try:
         if somebody := _somebody():
             shutil.chown(directory, somebody["user"], somebody["group"])
@@ -198,14 +198,3 @@ def _is_running(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def _die_with_parent() -> None:
-    """A test run that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGINT)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

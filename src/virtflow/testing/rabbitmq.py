@@ -1,12 +1,9 @@
 """A real RabbitMQ broker for tests: made in a directory of its own, started on free ports, thrown away."""
 
 import contextlib
-import ctypes
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from virtflow.testing.children import die_with_parent
+from virtflow.testing.ports import free_port, free_ports, is_open
 
 START_S_MAX = 60.0
 USER = PASSWORD = "guest"  # noqa: S105  what every new broker knows, on loopback alone
@@ -38,8 +38,6 @@ _MAKE_VHOSTS = """
 VHOSTS_AT_ONCE = 20
 _POLL_S = 0.05
 _CTL_PORTS = 10
-_PORT_TRIES_MAX = 100
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class RabbitmqServer:
@@ -52,9 +50,9 @@ class RabbitmqServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._vhosts: list[str] = []
         self._vhosts_made = 0
-        self.port, self._epmd_port = _free_port(), _free_port()
+        self.port, self._epmd_port = free_port(), free_port()
         #: the node's own, and after it those of rabbitmqctl
-        self._dist_port = _free_ports(1 + _CTL_PORTS)
+        self._dist_port = free_ports(1 + _CTL_PORTS)
         self._write_settings()
 
     def url(self, vhost: str = "/", *, user: str = USER, password: str = PASSWORD, port: int | None = None) -> str:
@@ -75,7 +73,7 @@ class RabbitmqServer:
                 "stderr": out,
                 "cwd": self.folder,
                 "env": self._environment(),
-                "preexec_fn": _die_with_parent,
+                "preexec_fn": die_with_parent(),
             }
             if self._epmd is None:
                 epmd = [str(find_program("epmd")), "-address", "127.0.0.1", "-port", str(self._epmd_port)]
@@ -198,7 +196,7 @@ class RabbitmqServer:
     def _wait_until_ready(self) -> None:
         end_s = time.monotonic() + START_S_MAX
         # the port opens before the number is written
-        while not (self._has_said_its_number() and _is_open(self.port)):
+        while not (self._has_said_its_number() and is_open(self.port)):
             if time.monotonic() > end_s or not self.is_running:
                 raise RuntimeError(f"RabbitMQ did not start: {self._last_words()}")
             time.sleep(_POLL_S)
@@ -231,38 +229,3 @@ def find_program(program: str) -> Path:
     if found := shutil.which(program):
         return Path(found)
     raise FileNotFoundError(f"{program} is not on this machine: install rabbitmq-server")
-
-
-def _die_with_parent() -> None:
-    """A test run that is killed leaves no server behind."""
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
-
-
-def _is_open(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _free_ports(count: int) -> int:
-    """The first of so many free neighbours, below those that connections get."""
-    for _ in range(_PORT_TRIES_MAX):
-        first = random.randrange(10_000, 32_000 - count)
-        if not any(_is_taken(first + number) for number in range(count)):
-            return first
-    raise RuntimeError(f"no {count} free ports beside each other")
-
-
-def _is_taken(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False

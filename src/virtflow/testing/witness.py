@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,16 +15,12 @@ from typing import Any
 
 import httpx
 
+from virtflow.testing.ports import free_port
+
 READY_WITHIN_S = 60.0
 POLL_S = 0.01
 #: a client that gets no answer repeats for so long, with the same key
 PATIENCE_S = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:
