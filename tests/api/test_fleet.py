@@ -30,6 +30,24 @@ async def test_strategies_say_what_they_are_for(api: Api) -> None:
     assert first.json["items"] + rest.json["items"] == answer["items"]
 
 
+async def test_a_process_alone_lists_itself_with_the_offices_it_holds(api: Api) -> None:
+    answer = (await api.get("/v1/processes")).json
+    [one] = answer["items"]
+    assert answer["next"] is None
+    assert (one["state"], one["roles"]) == ("here", ["api", "scheduler", "relay"])
+    assert {office["office"] for office in one["offices"]} <= {"scheduler", "relay"}
+    assert one["offices"][0]["term"] >= 1
+    strategies_cursor = (await api.get("/v1/strategies?limit=1")).json["next"]
+    assert (await api.get(f"/v1/processes?cursor={strategies_cursor}")).status == 422
+    text = (await api.get("/metrics")).body
+    for line in (
+        b'virtflow_leader{office="scheduler"} 1.0',
+        b"virtflow_fence 1.0",
+        b'virtflow_processes{role="api"} 1.0',
+    ):
+        assert line in text
+
+
 async def test_metrics_are_as_prometheus_reads_them(api: Api) -> None:
     await api.get("/healthz")
     metrics = await api.get("/metrics")

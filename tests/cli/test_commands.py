@@ -114,10 +114,10 @@ def test_an_existing_one_is_explained(virtflow: Program) -> None:
 # ── get, describe, delete ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("noun", ["hosts", "vms", "tasks", "pools", "strategies"])
+@pytest.mark.parametrize("noun", ["hosts", "vms", "tasks", "pools", "strategies", "processes"])
 def test_every_noun_is_listed_in_every_form_by_both_its_names(virtflow: Program, noun: str) -> None:
     virtflow("place", f"listed-{noun}", "--cpu", "1", "--pool", "general")
-    singular = {"strategies": "strategy"}.get(noun, noun[:-1])
+    singular = {"strategies": "strategy", "processes": "process"}.get(noun, noun[:-1])
     names = virtflow("get", noun, "-o", "name").lines
     items = json.loads(virtflow("get", singular, "-o", "json").out)
     assert names

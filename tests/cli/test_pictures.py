@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import GOLDEN, check_golden
 from tests.cli.test_words import NOW
 
-from virtflow.cli import events, fleet, hosts, outlets, pools, strategies, tasks, vms
+from virtflow.cli import events, fleet, hosts, outlets, pools, processes, strategies, tasks, vms
 from virtflow.cli.about import draw_info
 from virtflow.cli.capacity import draw_capacity
 from virtflow.cli.explain import draw_preview
@@ -238,6 +238,30 @@ OUTLETS = [
     answered(records.Outlet(name="nats", kind="nats", state="ok", cursor=20_117)),
     answered(records.Outlet(name="old", kind="old", state="disabled", cursor=5, behind=20_112, behind_s=9e6)),
 ]  # fmt: skip
+A_LEADER = answered(
+    records.Process(
+        id="bm-1-4711-0a1b2c",
+        node="bm-1",
+        roles=["scheduler", "relay"],
+        offices=[records.Office(office="scheduler", term=7, since=LATER), records.Office(office="relay", term=3)],
+        state="here",
+        address="http://bm-1:8080",
+        version="1.0.0",
+        started_at=LATER,
+        seen_at=NOW,
+    )
+)
+A_SILENT_ONE = answered(
+    records.Process(
+        id="bm-2-4712-3d4e5f",
+        node="bm-2",
+        roles=["api"],
+        state="silent",
+        version="1.0.0",
+        started_at=LATER,
+        seen_at=LATER,
+    )
+)
 A_STRATEGY = records.Strategy(
     name="best_fit",
     optimises="Packs: the host on which the smallest share of its processor, memory and disk would remain.",
@@ -271,6 +295,8 @@ PICTURES: dict[str, Iterable[str]] = {
     "task": tasks.draw_task(A_TASK, NORMAL),
     "pools": listed([A_POOL, CLOSED_POOL], pools.columns(NORMAL), NORMAL),
     "pool": pools.draw_pool(A_POOL, FLEET.pools[1], NORMAL),
+    "processes": listed([A_LEADER, A_SILENT_ONE], processes.columns(NORMAL), NORMAL),
+    "processes-wide": listed([A_LEADER, A_SILENT_ONE], processes.columns(PIPE), PIPE, wide=True),
     "strategies": listed([A_STRATEGY], strategies.columns(NORMAL), NORMAL),
     "preview": draw_preview(PREVIEW, ORDER, NORMAL),
     "refusal": draw_preview(records.Preview(placeable=False, explanation=REFUSAL), ORDER, NORMAL),

@@ -26,6 +26,7 @@ from virtflow.api.orders import Orders
 from virtflow.api.outlets import outlets
 from virtflow.api.placements import placements
 from virtflow.api.pools import pools
+from virtflow.api.processes import processes
 from virtflow.api.schedule import schedule
 from virtflow.api.settings import ApiSettings
 from virtflow.api.strategies import strategies
@@ -33,7 +34,22 @@ from virtflow.api.tasks import tasks
 from virtflow.api.vms import VmWriter, vms
 from virtflow.control.house import House
 
-NOUNS = (schedule, hosts, pools, vms, tasks, dead, placements, capacity, events, outlets, strategies, fleet, health)
+NOUNS = (
+    schedule,
+    hosts,
+    pools,
+    vms,
+    tasks,
+    dead,
+    placements,
+    capacity,
+    events,
+    outlets,
+    strategies,
+    fleet,
+    processes,
+    health,
+)
 OPERATIONS: tuple[Operation, ...] = tuple(operation for noun in NOUNS for operation in noun.operations)
 
 

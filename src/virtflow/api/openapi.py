@@ -36,6 +36,7 @@ TAGS = {
     "outlets": "Who outside is told of it.",
     "strategies": "How to choose.",
     "fleet": "All of it in numbers.",
+    "processes": "Who is there, and who leads.",
     "health": "For whoever watches this process.",
 }
 REFUSALS = {

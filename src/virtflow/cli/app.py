@@ -11,6 +11,7 @@ import typer
 from virtflow.cli import about, apply, capacity, dead, demo, events, explain, fleet, hosts, place, server, tasks, verbs
 from virtflow.cli import outlets as _outlets  # noqa: F401  # adds itself to the verbs
 from virtflow.cli import pools as _pools  # noqa: F401
+from virtflow.cli import processes as _processes  # noqa: F401
 from virtflow.cli import strategies as _strategies  # noqa: F401
 from virtflow.cli import vms as _vms  # noqa: F401
 from virtflow.cli.coercion import LightCommand, LightGroup, ReaderGone

@@ -15,6 +15,7 @@ _SINGULAR = {
     "pool": "pools",
     "strategy": "strategies",
     "outlet": "outlets",
+    "process": "processes",
 }
 
 
@@ -30,7 +31,7 @@ def _verb(help_text: str) -> typer.Typer:
     return typer.Typer(cls=Verb, help=help_text, rich_markup_mode=None, no_args_is_help=True)
 
 
-get = _verb("List hosts, VMs, tasks, pools, strategies or outlets.")
+get = _verb("List hosts, VMs, tasks, pools, strategies, outlets or processes.")
 describe = _verb("Everything about one host, VM, task or pool.")
 delete = _verb("Delete VMs, hosts, or the settings of pools.")
 set_ = _verb("Change the settings of a pool.")

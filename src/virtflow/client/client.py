@@ -13,7 +13,7 @@ from virtflow.client.outlets import Outlets
 from virtflow.client.pages import Pages
 from virtflow.client.placements import Placements
 from virtflow.client.pools import Pools
-from virtflow.client.records import Capacity, Fleet, Info, Strategy
+from virtflow.client.records import Capacity, Fleet, Info, Process, Strategy
 from virtflow.client.tasks import Tasks
 from virtflow.client.transport import Patience, Sleep, Transport
 from virtflow.client.vms import Vms
@@ -76,6 +76,9 @@ class Client:
 
     def strategies(self) -> Pages[Strategy]:
         return Pages(self._transport, "/v1/strategies", Strategy)
+
+    def processes(self) -> Pages[Process]:
+        return Pages(self._transport, "/v1/processes", Process)
 
     def fleet(self) -> Fleet:
         return self._transport.get("/v1/fleet", Fleet)

@@ -262,6 +262,29 @@ class Strategy(Record, frozen=True, kw_only=True):
     default: bool = False
 
 
+class Office(Record, frozen=True, kw_only=True):
+    """That a process holds."""
+
+    office: str
+    term: int = 0
+    since: Time | None = None
+
+
+class Process(Record, frozen=True, kw_only=True):
+    """One of those that share a database."""
+
+    id: str
+    node: str = ""
+    roles: list[str] = []
+    offices: list[Office] = []
+    #: here, stopped or silent
+    state: str = ""
+    address: str = ""
+    version: str = ""
+    started_at: Time | None = None
+    seen_at: Time | None = None
+
+
 class SkippedRecord(Record, frozen=True, kw_only=True):
     record: str = ""
     problem: str = ""

@@ -12,6 +12,7 @@ from virtflow.control.metrics import Metrics
 from virtflow.control.outlets import Outlets
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
+from virtflow.control.processes import Processes
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
 from virtflow.control.tracing import Tracer
@@ -31,6 +32,7 @@ class House:
     answers: Answers
     inventories: Inventories
     summary: Summary
+    processes: Processes
     health: Health
     metrics: Metrics
     #: None where no traces are made

@@ -13,10 +13,13 @@ from prometheus_client.registry import Collector
 from virtflow.control.dead import Dead
 from virtflow.control.inventories import Inventories
 from virtflow.control.outlets import Outlets
+from virtflow.control.processes import Processes
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
+from virtflow.election import Election
 from virtflow.model.errors import VirtflowError
+from virtflow.model.process import ProcessView
 from virtflow.model.views import FleetSummary, OutletView
 
 #: who scrapes waits for ten seconds by default
@@ -38,6 +41,10 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_inventory_up": (("source", "location"), "1 when the last answer was good"),
     "virtflow_inventory_skipped_records": (("source", "location"), "records of the last answer that were not usable"),
     "virtflow_scheduler_up": ((), "1 when this process schedules"),
+    "virtflow_leader": (("office",), "1 when this process holds the office: scheduler, relay"),
+    "virtflow_term": (("office",), "the number of the newest term of this process; 0 before the first"),
+    "virtflow_fence": ((), "the newest fence that this process took; 0 before the first"),
+    "virtflow_processes": (("role",), "processes on this database that were heard of lately"),
     "virtflow_strategy_file_up": ((), "1 when the strategy file is in use as it is, 0 when an older word is kept"),
     "virtflow_database_up": (
         (),
@@ -82,6 +89,8 @@ class Metrics:
         self._inventories: Inventories | None = None
         self._strategy_file: StrategyFile | None = None
         self._outlets: Outlets | None = None
+        self._processes: Processes | None = None
+        self._elections: Sequence[Election] = ()
 
     def read_from(
         self,
@@ -90,6 +99,8 @@ class Metrics:
         scheduler: Scheduler,
         inventories: Inventories,
         outlets: Outlets,
+        processes: Processes | None = None,
+        elections: Sequence[Election] = (),
         strategy_file: StrategyFile | None = None,
         dead: Dead | None = None,
         queue_state: Callable[[], str] | None = None,
@@ -98,6 +109,7 @@ class Metrics:
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
         self._outlets, self._strategy_file = outlets, strategy_file
         self._dead, self._queue_state = dead, queue_state
+        self._processes, self._elections = processes, elections
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         counter = self._requests_by.get((route, status))
@@ -157,10 +169,17 @@ class Metrics:
                 fleet = await self._summary.fleet()
                 dead = {} if self._dead is None else await self._dead.counts()
                 outlets = await self._outlets.list() if self._outlets is not None else ()
+                processes = await self._processes.list() if self._processes is not None else ()
         except (VirtflowError, TimeoutError):
             return [("virtflow_database_up", (), 0.0)]
         letters = [("virtflow_dead_letters", (kind.value,), float(count)) for kind, count in dead.items()]
-        return [("virtflow_database_up", (), 1.0), *self._gauges(fleet), *letters, *_of_outlets(outlets)]
+        return [
+            ("virtflow_database_up", (), 1.0),
+            *self._gauges(fleet),
+            *letters,
+            *_of_outlets(outlets),
+            *_of_roles(processes),
+        ]
 
     def _gauges(self, fleet: FleetSummary) -> Iterator[tuple[str, tuple[str, ...], float]]:
         for pool in fleet.pools:
@@ -185,6 +204,10 @@ class Metrics:
             yield "virtflow_inventory_skipped_records", where, report.skipped_total
         if self._scheduler is not None:
             yield "virtflow_scheduler_up", (), float(self._scheduler.state == "ok")
+            yield "virtflow_fence", (), float(self._scheduler.fence)
+        for election in self._elections:
+            yield "virtflow_leader", (election.office,), float(election.state == "leading")
+            yield "virtflow_term", (election.office,), float(election.term)
         if self._queue_state is not None:
             yield "virtflow_queue_up", (), float(self._queue_state() == "ok")
         if self._strategy_file is not None:
@@ -197,6 +220,12 @@ class Metrics:
     def _histogram(self, name: str) -> Histogram:
         labels, text = METRICS[name]
         return Histogram(name, text, labels, registry=self._registry, buckets=_BUCKETS_S)
+
+
+def _of_roles(processes: Sequence[ProcessView]) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    here = Counts(role for view in processes if view.state == "here" for role in view.process.roles)
+    for role, count in here.items():
+        yield "virtflow_processes", (role,), float(count)
 
 
 def _of_outlets(views: Sequence[OutletView]) -> Iterator[tuple[str, tuple[str, ...], float]]:

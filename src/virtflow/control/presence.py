@@ -1,8 +1,10 @@
 """Who is there: each process says where it runs, and all leave the machines of all out."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from virtflow.control.mirror import Mirror
@@ -16,6 +18,7 @@ log = structlog.get_logger(__name__)
 BEAT_S = 5.0
 #: a machine counts for so long after the last word from it: a restart must let nothing slip onto it
 KEPT_S = 600.0
+BYE_S_MAX = 1.0
 
 
 class Presence:
@@ -37,15 +40,33 @@ class Presence:
         self._changed = changed
         self._beat_s = beat_s
         self._kept_ms = int(kept_s * 1000)
+        self._news = asyncio.Event()
+
+    def listens_at(self, address: str) -> None:
+        self._process = msgspec.structs.replace(self._process, address=address)
+        self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled. While the database is away, what was known last holds."""
-        while True:
-            try:
-                await self.beat()
-            except VirtflowError as error:
-                log.debug("presence.unsaid", error=error.detail)
-            await asyncio.sleep(self._beat_s)
+        """Until cancelled; then says goodbye. While the database is away, what was known last holds."""
+        try:
+            while True:
+                self._news.clear()
+                try:
+                    await self.beat()
+                except VirtflowError as error:
+                    log.debug("presence.unsaid", error=error.detail)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._beat_s):
+                        await self._news.wait()
+        finally:
+            await self._say_goodbye()
+
+    async def _say_goodbye(self) -> None:
+        """It does nothing any more; its machine still counts, for it may be started again."""
+        gone = msgspec.structs.replace(self._process, roles=(), address="")
+        with contextlib.suppress(VirtflowError, TimeoutError):
+            async with asyncio.timeout(BYE_S_MAX), self._store.transaction() as tx:
+                await tx.put_process(gone)
 
     async def beat(self) -> None:
         async with self._store.transaction() as tx:

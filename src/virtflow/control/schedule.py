@@ -152,6 +152,11 @@ class Scheduler:
         self.knock()
 
     @property
+    def fence(self) -> int:
+        """The newest that this process took."""
+        return self._committer.fence
+
+    @property
     def is_leading(self) -> bool:
         return self._term is not None and self._term.is_valid()
 

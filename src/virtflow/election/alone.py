@@ -24,7 +24,7 @@ class _OnlyTerm:
 class Alone:
     def __init__(self, office: str) -> None:
         self.office = office
-        self._terms = 0
+        self.term = 0
         self._term: _OnlyTerm | None = None
 
     @property
@@ -35,8 +35,8 @@ class Alone:
         """Nothing can be wrong with it."""
 
     async def campaign(self) -> Term:
-        self._terms += 1
-        self._term = _OnlyTerm(self.office, self._terms)
+        self.term += 1
+        self._term = _OnlyTerm(self.office, self.term)
         return self._term
 
     async def close(self) -> None:

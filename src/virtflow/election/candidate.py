@@ -26,11 +26,12 @@ class Candidate:
     def __init__(self, ballot: Ballot, *, office: str, me: str, lease_s: float, clock: Clock) -> None:
         self.office = office
         self.state = "following"
+        self.term = 0
         self._ballot = ballot
         self._me = me
         self._lease_s = lease_s
         self._clock = clock
-        self._term: _KeptTerm | None = None
+        self._kept: _KeptTerm | None = None
 
     async def check(self) -> None:
         await self._ballot.check()
@@ -51,8 +52,8 @@ class Candidate:
             await asyncio.sleep(pause_s)
 
     async def close(self) -> None:
-        if self._term is not None:
-            await self._term.resign()
+        if self._kept is not None:
+            await self._kept.resign()
         await self._ballot.close()
 
     async def _stand(self, judge: Judge) -> "_KeptTerm | None":
@@ -65,9 +66,10 @@ class Candidate:
             held = await self._ballot.take(seen)
         if held is None:  # somebody was faster
             return None
-        self._term = _KeptTerm(self, self._ballot, held, asked_s, lease_s=self._lease_s, clock=self._clock)
+        self.term = held.term
+        self._kept = _KeptTerm(self, self._ballot, held, asked_s, lease_s=self._lease_s, clock=self._clock)
         log.info("office.taken", office=self.office, term=held.term, after=seen.holder if seen else "")
-        return self._term
+        return self._kept
 
     def over(self, why: str) -> None:
         """A term of ours has ended."""

@@ -31,6 +31,11 @@ class Election(Protocol):
         """One of "following" and "leading", or what is wrong."""
         ...
 
+    @property
+    def term(self) -> int:
+        """The number of the newest term of this process; 0 before the first."""
+        ...
+
     async def check(self) -> None:
         """InvalidSetting when it can never work as it is set up; what is away now may come back."""
         ...

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from virtflow import __version__
-from virtflow.config import Config
+from virtflow.config import ROLES, Config
 from virtflow.control.mirror import Mirror
 from virtflow.control.presence import Presence
 from virtflow.control.self_hosts import SelfHosts
@@ -34,6 +34,25 @@ def make_store(config: Config) -> Store:
 def process_name() -> str:
     """Unlike that of any other process, and of an earlier one with our number."""
     return f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(3).hex()}"
+
+
+def this_process(config: Config, name: str, *, now_ms: int) -> Process:
+    """As others see it. `name`: under which it writes, where several do."""
+    return Process(
+        id=name or process_name(),
+        node=node_of(config),
+        roles=tuple(role for role in ROLES if role in config.role),
+        address="",
+        version=__version__,
+        started_ms=now_ms,
+    )
+
+
+def reachable(address: str) -> str:
+    """Where others find it: who listens on every address is found by the name of the machine."""
+    for every in ("//0.0.0.0:", "//[::]:"):
+        address = address.replace(every, f"//{socket.gethostname()}:")
+    return address
 
 
 def make_election(office: str, config: Config, store: Store, clock: Clock) -> Election:
@@ -111,14 +130,7 @@ def make_presence(
     """The embedded database has one process, which knows where it is."""
     if not store.origin:
         return None
-    process = Process(
-        id=store.origin,
-        node=node_of(config),
-        roles=tuple(sorted(config.role)),
-        address="",
-        version=__version__,
-        started_ms=clock.now_ms(),
-    )
+    process = this_process(config, store.origin, now_ms=clock.now_ms())
     return Presence(process, store=store, mirror=mirror, changed=changed)
 
 

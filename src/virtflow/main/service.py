@@ -28,6 +28,7 @@ from virtflow.control.outlets import Outlets
 from virtflow.control.placements import Placements
 from virtflow.control.pools import Pools
 from virtflow.control.presence import Presence
+from virtflow.control.processes import Processes
 from virtflow.control.relay import Courier, Relay
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
@@ -51,6 +52,7 @@ from virtflow.main.parts import (
     make_store,
     make_strategy_file,
     make_tracer,
+    this_process,
 )
 from virtflow.model.clock import Clock
 from virtflow.queue import Queue
@@ -60,6 +62,8 @@ from virtflow.store.contract import Store
 LEAD_AT_START_S_MAX = 1.0
 #: the offices that one process holds at a time, each of the role of its name
 SCHEDULER, RELAY = "scheduler", "relay"
+#: what an election is when nothing is wrong with it
+_OF_OFFICES = ("following", "leading")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,12 @@ class Service:
             await self.store.close()
             if self.house.tracer is not None:
                 await self.house.tracer.close()
+
+    def listens_at(self, address: str) -> None:
+        """Its API answers there: for whoever asks where its processes are."""
+        self.house.processes.listens_at(address)
+        if self.presence:
+            self.presence.listens_at(address)
 
     def _hold(self, stack: contextlib.AsyncExitStack, office: Office) -> None:
         self.loops.start(stack, f"office of {office.name}", office.run)
@@ -260,10 +270,17 @@ def build(
 
     def notes() -> dict[str, str]:
         found = dict(strategy_file.notes()) if strategy_file else {}
-        return found | ({"broker": queue.state} if config.broker_url else {})
+        troubles = {f"election of {one.office}": one.state for one in elections if one.state not in _OF_OFFICES}
+        return found | ({"broker": queue.state} if config.broker_url else {}) | troubles
 
+    elections = tuple(one for one in (election, relay_election) if one.office in config.role)
+    processes = Processes(
+        store=store, clock=clock, me=this_process(config, store.origin, now_ms=clock.now_ms()), elections=elections
+    )
     metrics.read_from(
         summary=summary,
+        processes=processes,
+        elections=elections,
         scheduler=scheduler,
         inventories=watch,
         outlets=outlets,
@@ -283,6 +300,7 @@ def build(
         answers=answers,
         inventories=watch,
         summary=summary,
+        processes=processes,
         health=Health(
             store=store,
             scheduler=scheduler,
@@ -290,7 +308,7 @@ def build(
             follower=follower,
             mirror=mirror,
             roles=config.role,
-            elections=tuple(one for one in (election, relay_election) if one.office in config.role),
+            elections=elections,
             relay=relay,
             loops=loops.report,
             notes=notes,

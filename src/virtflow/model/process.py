@@ -2,6 +2,8 @@
 
 import msgspec
 
+from virtflow.model.lease import Lease
+
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
     #: unlike that of any other process, and of an earlier one on the same machine
@@ -18,3 +20,19 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     seen_ms: int = 0
     #: how long it has been silent
     silent_ms: int = 0
+
+
+class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, and the offices that it holds."""
+
+    process: Process
+    leases: tuple[Lease, ...] = ()
+    #: it said nothing for longer than a living one does
+    is_silent: bool = False
+
+    @property
+    def state(self) -> str:
+        """Whoever said goodbye does nothing any more, and says that."""
+        if not self.process.roles:
+            return "stopped"
+        return "silent" if self.is_silent else "here"

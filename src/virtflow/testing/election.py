@@ -33,6 +33,7 @@ class _Candidate:
         self._assembly = assembly
         self.office = assembly.office
         self.state = "following"
+        self.term = 0
         self._term: Term | None = None
 
     async def check(self) -> None:
@@ -41,6 +42,7 @@ class _Candidate:
     async def campaign(self) -> Term:
         self.state = "following"
         self._term = await self._assembly.stand()
+        self.term = self._term.number
         self.state = "leading"
         return self._term
 

@@ -14,7 +14,7 @@ from virtflow.engine.decide import warm_up
 from virtflow.main.doors.door import config_from, guarded
 from virtflow.main.leave import ANSWER_S_MAX, Departure, departure
 from virtflow.main.logs import set_up_logging
-from virtflow.main.parts import make_store
+from virtflow.main.parts import make_store, reachable
 from virtflow.main.service import Service, build
 from virtflow.model.secret import without_secrets
 from virtflow.store.contract import Store
@@ -92,7 +92,12 @@ async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[Ap
         app = wrap_app(create_app(house, settings=settings))
         drain_s = config.drain_s if config.is_shared else 0.0  # there is nobody else to go to
         patience = Patience(drain_s=drain_s, stop_s_max=ANSWER_S_MAX - drain_s)
-        await run_server(app, host=config.host, port=config.port, ready=_say_hello, leaving=leaving, patience=patience)
+
+        async def ready(address: str) -> None:
+            service.listens_at(reachable(address))
+            await _say_hello(address)
+
+        await run_server(app, host=config.host, port=config.port, ready=ready, leaving=leaving, patience=patience)
 
 
 async def _say_hello(address: str) -> None:
