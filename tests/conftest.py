@@ -23,9 +23,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 
 def find_program(program: str) -> Path | None:
-    """Where a program is, also where Debian keeps a PostgreSQL server: outside of PATH."""
+    """Where a program is, also outside of PATH: where Debian keeps a PostgreSQL server, and where we keep our own."""
     homes = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda home: float(home.parent.name), reverse=True)
-    found = shutil.which(program) or shutil.which(program, path=os.pathsep.join(map(str, homes)))
+    elsewhere = [*homes, ROOT / ".tools" / program]
+    found = shutil.which(program) or shutil.which(program, path=os.pathsep.join(map(str, elsewhere)))
     return Path(found).resolve() if found else None
 
 

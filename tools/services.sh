@@ -7,7 +7,7 @@ clusters=/etc/postgresql-common/createcluster.d/virtflow.conf
 policy=/usr/sbin/policy-rc.d
 ours=
 
-has_program() { command -v "$1" >/dev/null || ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1; }
+has_program() { command -v "$1" >/dev/null || [ -x ".tools/$1/$1" ] || ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1; }
 
 hold_back_daemons() {  # tests start their own servers; an install must leave none running and no cluster behind
     [ "$(id -u)" = 0 ] || return 0
@@ -22,7 +22,8 @@ let_daemons_go() { [ -z "$ours" ] || rm -f $ours; }
 packages=
 while read -r name package program; do
     case $name in ''|'#'*) continue ;; esac
-    has_program "$program" || packages="$packages $package"
+    if has_program "$program"; then continue; fi
+    if [ "$package" = - ]; then "tools/$name.sh"; else packages="$packages $package"; fi
 done <tools/services.txt
 [ -n "$packages" ] || exit 0
 hold_back_daemons
