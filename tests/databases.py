@@ -14,7 +14,8 @@ from virtflow.testing.postgres import PostgresServer, postgres_server
 _EMPTY = """
     DELETE FROM room; DELETE FROM host; DELETE FROM instance; DELETE FROM task; DELETE FROM shape; DELETE FROM event;
     DELETE FROM answer; DELETE FROM gone; DELETE FROM pool; DELETE FROM dimension;
-    DELETE FROM lease; DELETE FROM process; DELETE FROM dead; DELETE FROM outlet;
+    DELETE FROM lease; DELETE FROM process; DELETE FROM dead; DELETE FROM outlet; DELETE FROM webhook;
+    DELETE FROM delivery; DELETE FROM callback;
     DELETE FROM setting WHERE key <> 'history_id'; UPDATE counter SET value = (name = 'oldest_event')::int;
 """
 _numbers = itertools.count(1)

@@ -141,7 +141,7 @@ def new_service(store: Store | None = None, **flags: str) -> Service:
     config = load_config(
         environ={"HOME": str(Path.cwd())},
         known_strategies=strategies.names(),
-        flags={"retry_wait_s": "0.02", "retries_max": "0", "tick_s": "0.1", **flags},
+        flags={"retry_wait_s": "0.02", "retries_max": "0", "tick_s": "0.1", "webhook_allow": "127.0.0.0/8", **flags},
     )
     return build(config, store=store or open_store("sqlite://"), inventories=[])
 
@@ -179,6 +179,10 @@ async def api(service: Service) -> Api:
 def host(name: str = "bm-001", **more: object) -> dict[str, object]:
     """A host as somebody registers it: 64 cores, 256 GiB."""
     return {"name": name, "address": "10.0.0.1", "capacity": {"cpu": 64_000, "memory": 262_144, "disk": 1000}, **more}
+
+
+#: nobody listens there
+WEBHOOK = {"name": "ops", "url": "http://127.0.0.1:9/hook?token=t0ken", "events": ["task.", "host.missing"]}
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.api.conftest import SCHEDULE, VM, Api, host
+from tests.api.conftest import SCHEDULE, VM, WEBHOOK, Api, host
 
 from virtflow.api.app import OPERATIONS
 from virtflow.api.operation import Operation
@@ -35,6 +35,10 @@ EXAMPLES: dict[str, Any] = {
     "create_vms": {"items": [VM]},
     "delete_vms": {"names": ["gone"]},
     "explain": VM,
+    "create_webhook": WEBHOOK,
+    "change_webhook": {"events": []},
+    "rotate_webhook": {"overlap_s": 1},
+    "replay_webhook": {"after": 0},
 }
 WITH_BODY = [operation for operation in OPERATIONS if operation.body is not None]
 
@@ -78,7 +82,9 @@ HARMLESS = ['"../../etc/passwd"', '"%2e%2e%2f"', '"-rf"', '";rm"', '"{{7*7}}"', 
 def is_right(field: str, value: str) -> bool:
     if field == "labels":
         return value in {f'{{"k":{one}}}' for one in HARMLESS}
-    return field in {"zone", "rack", "model"} and value in HARMLESS
+    if field == "events":
+        return value == "[]"
+    return field in {"zone", "rack", "model", "description"} and value in HARMLESS
 
 
 def bodies(operation: Operation) -> Iterator[tuple[str, str, str]]:
@@ -132,7 +138,7 @@ async def test_every_bad_value_in_every_field_is_refused_with_its_place(
         assert answer.pointers, shown
         assert deep or any(f"/{field}" in pointer for pointer in answer.pointers), shown
         tried += 1
-    assert tried > 20
+    assert tried >= len(NUMBERS + ALWAYS)  # of a body of one number
     assert await state(api) == before
 
 
@@ -174,7 +180,7 @@ async def test_every_unknown_parameter_is_refused_with_the_known_ones(api: Api, 
     for operation in OPERATIONS:
         if "stream" in operation.path:
             continue
-        path = operation.path.replace("{name}", bm).replace("{task_id}", "x")
+        path = operation.path.replace("{name}", bm).replace("{task_id}", "x").replace("{delivery_id}", "x")
         body = EXAMPLES.get(operation.id)
         answer = await api(operation.method, f"{path}?colour=red", body)
         assert (answer.status, answer.pointers) == (422, ["?colour"]), (operation.path, answer.body)

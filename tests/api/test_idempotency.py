@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.api.conftest import SCHEDULE, VM, Api, app_of, host, new_service
+from tests.api.conftest import SCHEDULE, VM, WEBHOOK, Api, app_of, host, new_service
 
 from virtflow.api.app import OPERATIONS
 from virtflow.store.open import open_store
@@ -21,6 +21,13 @@ REPEATABLE = {
     "create_vms": ("/v1/vms/batch", {"items": [VM]}, {"items": [VM], "mode": "all_or_nothing"}),
     "delete_vms": ("/v1/vms/batch-delete", {"names": ["web"]}, {"names": ["bew"]}),
     "cancel_task": ("/v1/tasks/waiting/cancel", None, None),
+    "create_webhook": ("/v1/webhooks", {**WEBHOOK, "name": "new"}, {**WEBHOOK, "name": "newer"}),
+    "enable_webhook": ("/v1/webhooks/ops/enable", None, None),
+    "disable_webhook": ("/v1/webhooks/ops/disable", None, None),
+    "rotate_webhook": ("/v1/webhooks/ops/rotate", {"overlap_s": 1}, {"overlap_s": 2}),
+    "test_webhook": ("/v1/webhooks/ops/test", None, None),
+    "replay_webhook": ("/v1/webhooks/ops/replay", {"after": 0}, {"after": 1}),
+    "redeliver": ("/v1/webhooks/ops/deliveries/{delivery}/redeliver", None, None),
 }
 
 
@@ -32,11 +39,14 @@ def test_every_repeatable_call_is_here() -> None:
 async def things(api: Api, bm: str) -> None:
     await api.post("/v1/vms", {**VM, "name": "web"})
     await api.post("/schedule", {**SCHEDULE, "task_id": "waiting", "when_unplaceable": "wait"})
+    await api.post("/v1/webhooks", {**WEBHOOK, "enabled": False})
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
 async def test_the_same_again_is_replayed_and_another_is_refused(api: Api, things: None, name: str) -> None:
     path, body, other = REPEATABLE[name]
+    if "{delivery}" in path:
+        path = path.replace("{delivery}", (await api.post("/v1/webhooks/ops/test")).json["id"])
     first = await api.post(path, body, headers=KEY)
     assert first.status < 300, first.body
     newest = (await api.get("/v1/events")).json["newest"]

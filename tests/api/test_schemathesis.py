@@ -28,6 +28,7 @@ from tests.api.conftest import app_of, new_service
 from virtflow.api.app import OPERATIONS, ApiSettings, create_app
 from virtflow.api.openapi import complete
 from virtflow.api.server import Patience, run_server
+from virtflow.model.webhook import secret_text
 
 CHECKS = [
     not_a_server_error,
@@ -47,6 +48,7 @@ IN_CONTEXT = {
 BETWEEN_FIELDS = (
     "the name in the path", "stands twice", "no resource of this host", "but capacity.vms is", "must name at most",
     "cannot be changed", "asks for two", "some cpu or some memory", "which is a parameter of its own",
+    "without a callback_url", "is beyond the newest event",
 )  # fmt: skip
 
 printable = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F).filter(str.isprintable), max_size=20)
@@ -54,6 +56,11 @@ schemathesis.openapi.format("text", printable)
 schemathesis.openapi.format("label", st.builds("{}={}".format, st.sampled_from(["gpu", "a.b/c", "x"]), printable))
 schemathesis.openapi.format("amount", st.builds("{}={}".format, st.sampled_from(["x", "cpu"]), st.integers(0, 2**40)))
 schemathesis.openapi.format("address", st.sampled_from(["", "10.0.0.1", "bm-1.example.net", "2001:db8::1"]))
+# nobody listens there
+schemathesis.openapi.format(
+    "web-url", st.builds("http://127.0.0.1:9/{}".format, st.sampled_from(["", "hook", "a?b=c"]))
+)
+schemathesis.openapi.format("whsec", st.binary(min_size=24, max_size=64).map(secret_text))
 
 
 def _document() -> dict[str, Any]:

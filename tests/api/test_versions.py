@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.api.conftest import VM, Answer, Api
+from tests.api.conftest import VM, WEBHOOK, Answer, Api
 
 from virtflow.api.app import OPERATIONS
 
@@ -18,8 +18,19 @@ CONDITIONAL = {
     "delete_pool": ("DELETE", "/v1/pools/ai", None),
     "delete_vm": ("DELETE", "/v1/vms/web", None),
     "cancel_task": ("POST", "/v1/tasks/waiting/cancel", None),
+    "change_webhook": ("PATCH", "/v1/webhooks/ops", {"events": []}),
+    "delete_webhook": ("DELETE", "/v1/webhooks/ops", None),
+    "enable_webhook": ("POST", "/v1/webhooks/ops/enable", None),
+    "disable_webhook": ("POST", "/v1/webhooks/ops/disable", None),
+    "rotate_webhook": ("POST", "/v1/webhooks/ops/rotate", {}),
 }
-OF = {"hosts": "/v1/hosts/bm-001", "pools": "/v1/pools/ai", "vms": "/v1/vms/web", "tasks": "/v1/tasks/waiting"}
+OF = {
+    "hosts": "/v1/hosts/bm-001",
+    "pools": "/v1/pools/ai",
+    "vms": "/v1/vms/web",
+    "tasks": "/v1/tasks/waiting",
+    "webhooks": "/v1/webhooks/ops",
+}
 
 Ask = Callable[[str, str], Awaitable[Answer]]
 
@@ -31,6 +42,7 @@ def test_every_conditional_call_is_here() -> None:
 @pytest.fixture
 async def ask(api: Api, bm: str) -> Ask:
     await api.put("/v1/pools/ai", {})
+    await api.post("/v1/webhooks", {**WEBHOOK, "enabled": False})
     await api.post("/v1/vms", {"name": "web", "resources": {"cpu": 10**6}})
     waiting = {"requested_cpu": 999, "requested_memory": 1, "requested_pool": "x", "dedicated": False}
     await api.post("/schedule", {**waiting, "task_id": "waiting", "when_unplaceable": "wait"})

@@ -32,6 +32,7 @@ from virtflow.api.settings import ApiSettings
 from virtflow.api.strategies import strategies
 from virtflow.api.tasks import tasks
 from virtflow.api.vms import VmWriter, vms
+from virtflow.api.webhooks import webhooks
 from virtflow.control.house import House
 
 NOUNS = (
@@ -45,6 +46,7 @@ NOUNS = (
     capacity,
     events,
     outlets,
+    webhooks,
     strategies,
     fleet,
     processes,

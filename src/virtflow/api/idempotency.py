@@ -14,12 +14,21 @@ from virtflow.control.answers import Answers
 from virtflow.control.orders import Receipt, Rendered
 from virtflow.model.errors import Conflict
 from virtflow.model.limits import IDEMPOTENCY_KEY_LENGTH_MAX
+from virtflow.model.secret import Secret
 from virtflow.store.contract import Answer
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+
+def _plain(value: object) -> object:
+    """Only a digest of it is kept."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    raise NotImplementedError(f"{type(value)} has no canonical form")
+
+
+_canonical = msgspec.msgpack.Encoder(order="deterministic", enc_hook=_plain).encode
 
 
 @dataclasses.dataclass(slots=True)

@@ -34,6 +34,7 @@ TAGS = {
     "capacity": "How many more fit.",
     "events": "What happened, in order.",
     "outlets": "Who outside is told of it.",
+    "webhooks": "Who is told of it by HTTP.",
     "strategies": "How to choose.",
     "fleet": "All of it in numbers.",
     "processes": "Who is there, and who leads.",
@@ -76,7 +77,12 @@ _LAST_EVENT_ID = {
     "description": "go on after this event; counts more than `after`",
     "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},
 }
-_WHERE = {"name": "a name", "task_id": "the id that the request was answered with", "letter_id": "its id"}
+_WHERE = {
+    "name": "a name",
+    "task_id": "the id that the request was answered with",
+    "letter_id": "its id",
+    "delivery_id": "of a message",
+}
 
 
 def operation_document(operation: Operation) -> dict[str, Any]:

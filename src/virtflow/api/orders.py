@@ -20,10 +20,12 @@ from virtflow.api.rules import (
     Name,
     PoolName,
     Priority,
+    SigningSecretText,
     StrategyName,
     TaskId,
     Text,
     Wanted,
+    WebUrl,
     Weights,
 )
 from virtflow.api.strict import Findings, parse, read, refusal, take
@@ -33,8 +35,10 @@ from virtflow.model.errors import FieldProblem, InvalidStrategy
 from virtflow.model.limits import AMOUNT_MAX
 from virtflow.model.names import NAME, TASK_ID, is_name
 from virtflow.model.resources import CPU, DIMENSIONS, DISK, GPU, MEMORY
+from virtflow.model.secret import Secret
 from virtflow.model.shape import Dedicated, Shape, shape
 from virtflow.model.task import WhenUnplaceable
+from virtflow.model.webhook import Callback
 
 T = TypeVar("T")
 
@@ -70,6 +74,11 @@ class VmIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     priority: Annotated[Priority, Meta(description="higher is placed first")] | UnsetType = UNSET
     when_unplaceable: Annotated[When, Meta(description="default: wait")] | UnsetType = UNSET
     deadline_s: Annotated[DeadlineS, Meta(description="a task that still waits then fails")] | UnsetType = UNSET
+    callback_url: Annotated[WebUrl, Meta(description="told of the end of the task, once")] | UnsetType = UNSET
+    callback_secret: (
+        Annotated[SigningSecretText, Meta(description="what signs that message; without one it is not signed")]
+        | UnsetType
+    ) = UNSET
 
 
 class VmBatchIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,9 +110,15 @@ class ScheduleIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     when_unplaceable: Annotated[When, Meta(description="default: fail")] | UnsetType = UNSET
     deadline_s: Annotated[DeadlineS, Meta(description="a task that still waits then fails")] | UnsetType = UNSET
     name: Annotated[Name, Meta(description="of the VM; default: vm- and its id")] | UnsetType = UNSET
+    callback_url: Annotated[WebUrl, Meta(description="told of the end of the task, once")] | UnsetType = UNSET
+    callback_secret: (
+        Annotated[SigningSecretText, Meta(description="what signs that message; without one it is not signed")]
+        | UnsetType
+    ) = UNSET
 
 
 # The same as they arrive: what nests stays bytes, so that equal requests are recognised without building anything.
+# Who wants a callback is not here: that is rare enough for the strict way.
 
 
 class _VmLine(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -191,7 +206,7 @@ class Orders:
             strategy=vm.strategy or "",
             weights=vm.weights or {},
         )
-        return _order(self._same(wanted), vm, None, WhenUnplaceable.WAIT)
+        return _with_callback(_order(self._same(wanted), vm, None, WhenUnplaceable.WAIT), vm, place=place)
 
     def _order_of_schedule(self, asked: ScheduleIn) -> VmOrder:
         check_strategy(asked.strategy or "", {})
@@ -202,7 +217,7 @@ class Orders:
             labels=asked.labels or {},
             strategy=asked.strategy or "",
         )
-        return _order(self._same(wanted), asked, asked.task_id or None, WhenUnplaceable.FAIL)
+        return _with_callback(_order(self._same(wanted), asked, asked.task_id or None, WhenUnplaceable.FAIL), asked)
 
     # ── the quick way: None wherever somebody must look closer ────────────────────────────────────
 
@@ -323,6 +338,16 @@ def _order(wanted: Shape, asked: Any, task_id: str | None, when: WhenUnplaceable
         priority=asked.priority or 0,
         deadline_s=asked.deadline_s or None,
     )
+
+
+def _with_callback(order: VmOrder, asked: VmIn | ScheduleIn, *, place: str = "") -> VmOrder:
+    if asked.callback_url is UNSET:
+        if asked.callback_secret is not UNSET:
+            problem = FieldProblem(f"{place}/callback_secret", "signs nothing without a callback_url", "say both")
+            raise refusal([problem])
+        return order
+    callback = Callback(asked.callback_url, Secret(asked.callback_secret or ""))
+    return msgspec.structs.replace(order, callback=callback)
 
 
 def _resources(asked: ScheduleIn | _ScheduleLine) -> dict[str, int]:

@@ -3,6 +3,7 @@
 A `rule` says in words what is wrong with a value of the right JSON type, or returns None.
 """
 
+import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from virtflow.model.event import EventType
 from virtflow.model.limits import (
     AMOUNT_MAX,
     BULK_ITEMS_MAX,
@@ -21,11 +23,19 @@ from virtflow.model.limits import (
     OVERCOMMIT_MAX,
     PRIORITY_MAX,
     TEXT_LENGTH_MAX,
+    URL_LENGTH_MAX,
 )
 from virtflow.model.names import NAME, NAME_RULE, TASK_ID, TASK_ID_RULE, is_name
 from virtflow.model.resources import CPU, DIMENSIONS, MEMORY
+from virtflow.model.url import read_url
+from virtflow.model.webhook import secret_key
 
 Rule = Callable[[Any], str | None]
+
+#: types of events, and their beginnings
+EVENT_NAMES = tuple(
+    sorted({kind.value for kind in EventType} | {f"{kind.value.partition('.')[0]}." for kind in EventType})
+)
 
 OVERCOMMIT_MIN = 0.01
 WEIGHT_MAX = 1000.0
@@ -97,6 +107,28 @@ def wanted_rule(amounts: Mapping[str, object]) -> str | None:
     return dimensions_rule(amounts)
 
 
+def _reads(read: Callable[[str], object]) -> Rule:
+    """Right is what can be read; the reader says what is wrong."""
+
+    def rule(text: str) -> str | None:
+        try:
+            read(text)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return rule
+
+
+def events_rule(text: str) -> str | None:
+    if text in EVENT_NAMES:
+        return None
+    near = difflib.get_close_matches(text[:64], EVENT_NAMES, n=1)
+    return (
+        f"must be a type of event, or the beginning of some with its dot{f' (did you mean {near[0]}?)' if near else ''}"
+    )
+
+
 def _whole(
     pattern: re.Pattern[str] | str, length_max: int, *, or_empty: bool = False, **words: object
 ) -> dict[str, Any]:
@@ -154,6 +186,21 @@ AmountOf = Annotated[
     str,
     Meta(extra={"rule": amount_rule}, extra_json_schema={"pattern": f"^{AMOUNT_OF.pattern}$", "format": "amount"}),
 ]
+
+#: format `web-url`: http or https, no user, no fragment, a host in its usual form
+WebUrl = Annotated[
+    str,
+    Meta(
+        extra={"rule": _reads(read_url)},
+        max_length=URL_LENGTH_MAX,
+        extra_json_schema={"format": "web-url", "examples": ["https://hooks.example.net/virtflow"]},
+    ),
+]
+#: format `whsec`
+SigningSecretText = Annotated[
+    str, Meta(extra={"rule": _reads(secret_key)}, extra_json_schema={"format": "whsec", "maxLength": 94})
+]
+EventName = Annotated[str, Meta(extra={"rule": events_rule}, extra_json_schema={"enum": list(EVENT_NAMES)})]
 
 Amount = Annotated[int, Meta(ge=0, le=AMOUNT_MAX)]
 _DIMENSIONS_MAX = len(DIMENSIONS) + CUSTOM_DIMENSIONS_MAX

@@ -8,7 +8,22 @@ from typing import Any, NamedTuple
 
 import typer
 
-from virtflow.cli import about, apply, capacity, dead, demo, events, explain, fleet, hosts, place, server, tasks, verbs
+from virtflow.cli import (
+    about,
+    apply,
+    capacity,
+    dead,
+    demo,
+    events,
+    explain,
+    fleet,
+    hosts,
+    place,
+    server,
+    tasks,
+    verbs,
+    webhooks,
+)
 from virtflow.cli import outlets as _outlets  # noqa: F401  # adds itself to the verbs
 from virtflow.cli import pools as _pools  # noqa: F401
 from virtflow.cli import processes as _processes  # noqa: F401
@@ -76,6 +91,7 @@ _add_verb("Change", verbs.add, "add")
 _add_verb("Change", verbs.set_, "set")
 _add("Change", apply.apply, tasks.cancel, hosts.cordon, hosts.uncordon)
 _add_verb("Change", dead.dead, "dead")
+_add_verb("Change", webhooks.group, "webhooks")
 _add("Run a server", demo.demo)
 _add(
     "Run a server",

@@ -17,6 +17,7 @@ from virtflow.client.records import Capacity, Fleet, Info, Process, Strategy
 from virtflow.client.tasks import Tasks
 from virtflow.client.transport import Patience, Sleep, Transport
 from virtflow.client.vms import Vms
+from virtflow.client.webhooks import Webhooks
 from virtflow.model.secret import Secret
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
@@ -48,6 +49,7 @@ class Client:
         self.placements = Placements(self._transport)
         self.events = Events(self._transport)
         self.outlets = Outlets(self._transport)
+        self.webhooks = Webhooks(self._transport)
 
     def capacity(
         self,

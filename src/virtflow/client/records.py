@@ -378,6 +378,46 @@ class EventRange(Record, frozen=True, kw_only=True):
     history_id: str = ""
 
 
+class Webhook(Record, frozen=True, kw_only=True):
+    name: str
+    url: str = ""
+    description: str = ""
+    #: none: everything
+    events: tuple[str, ...] = ()
+    enabled: bool = True
+    #: active, failing, disabled
+    state: str = ""
+    code: str = ""
+    reason: str = ""
+    failing_since: Time | None = None
+    cursor: int = 0
+    waiting: int = 0
+    dead: int = 0
+    overlap_until: Time | None = None
+    version: int = 0
+    created_at: Time | None = None
+    updated_at: Time | None = None
+    #: only in the answer that made it
+    secret: str = ""
+
+
+class Delivery(Record, frozen=True, kw_only=True):
+    id: str
+    message_id: str = ""
+    seq: int = 0
+    type: str = ""
+    subject: str = ""
+    #: waiting, delivered, dead
+    state: str = ""
+    tries: int = 0
+    status: int = 0
+    code: str = ""
+    duration_ms: int = 0
+    created_at: Time | None = None
+    next_try_at: Time | None = None
+    ended_at: Time | None = None
+
+
 class Deleted(Record, frozen=True, kw_only=True):
     deleted: int = 0
     absent: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from virtflow.model.resources import Resources, plus
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState, check_move
 from virtflow.model.views import VmView
+from virtflow.model.webhook import TaskCallback
 from virtflow.store.contract import Bind, IdsTaken, NamesTaken, RoomChange, Store, TaskMove, Transaction
 
 log = structlog.get_logger(__name__)
@@ -244,6 +245,9 @@ class Committer:
         failed = {task.id for task, _, _ in decided.failed}
         await tx.add_instances([row for key, row in instances.items() if key not in failed])
         await tx.add_tasks(tasks)
+        callbacks = [TaskCallback(task.id, task.callback) for task in new if task.callback is not None]
+        if callbacks:
+            await tx.add_callbacks(callbacks)
         answers = [
             submission.receipt.answer(submission.views, decided.now_ms)
             for submission in decided.submissions

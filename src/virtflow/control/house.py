@@ -17,6 +17,7 @@ from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
 from virtflow.control.tracing import Tracer
 from virtflow.control.vms import Vms
+from virtflow.control.webhooks import Webhooks
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class House:
     placements: Placements
     events: EventFeed
     outlets: Outlets
+    webhooks: Webhooks
     answers: Answers
     inventories: Inventories
     summary: Summary

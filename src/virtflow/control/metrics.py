@@ -17,10 +17,12 @@ from virtflow.control.processes import Processes
 from virtflow.control.schedule import Scheduler
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
+from virtflow.control.webhooks import Webhooks
 from virtflow.election import Election
 from virtflow.model.errors import VirtflowError
 from virtflow.model.process import ProcessView
-from virtflow.model.views import FleetSummary, OutletView
+from virtflow.model.views import FleetSummary, OutletView, WebhookView
+from virtflow.model.webhook import WebhookState
 
 #: who scrapes waits for ten seconds by default
 FLEET_S_MAX = 8.0
@@ -62,6 +64,13 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_relay_events_total": (("outlet",), "events that this process told it of"),
     "virtflow_relay_failures_total": (("outlet",), "tries of this process to tell it that failed"),
     "virtflow_loop_restarts_total": (("loop",), "loops of this process that failed and were started again"),
+    "virtflow_webhook_deliveries_total": (("webhook", "outcome"), "messages tried: delivered, failed, dead"),
+    "virtflow_webhook_duration_seconds": ((), "time until a receiver had answered, or until it was given up"),
+    "virtflow_webhook_messages": (
+        ("webhook", "state"),
+        "messages in the queue of a receiver, and given up: waiting, dead",
+    ),
+    "virtflow_webhook_up": (("webhook",), "1 when the receiver takes its messages; 0 when it fails or is disabled"),
 }
 
 
@@ -83,6 +92,8 @@ class Metrics:
         self._told = self._counter("virtflow_relay_events_total")
         self._untold = self._counter("virtflow_relay_failures_total")
         self._left_behind = self._counter("virtflow_outlet_left_behind_events_total")
+        self._deliveries = self._counter("virtflow_webhook_deliveries_total")
+        self._delivery_s = self._histogram("virtflow_webhook_duration_seconds")
         self._requests_by: dict[tuple[str, int], Counter] = {}
         self._summary: Summary | None = None
         self._scheduler: Scheduler | None = None
@@ -91,6 +102,7 @@ class Metrics:
         self._outlets: Outlets | None = None
         self._processes: Processes | None = None
         self._elections: Sequence[Election] = ()
+        self._webhooks: Webhooks | None = None
 
     def read_from(
         self,
@@ -104,12 +116,14 @@ class Metrics:
         strategy_file: StrategyFile | None = None,
         dead: Dead | None = None,
         queue_state: Callable[[], str] | None = None,
+        webhooks: Webhooks | None = None,
     ) -> None:
         """Where the gauges come from; main connects it once everything is built."""
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
         self._outlets, self._strategy_file = outlets, strategy_file
         self._dead, self._queue_state = dead, queue_state
         self._processes, self._elections = processes, elections
+        self._webhooks = webhooks
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         counter = self._requests_by.get((route, status))
@@ -154,6 +168,10 @@ class Metrics:
     def observe_round(self, seconds: float) -> None:
         self._round_s.observe(seconds)
 
+    def observe_delivery(self, webhook: str, outcome: str, seconds: float) -> None:
+        self._deliveries.labels(webhook, outcome).inc()
+        self._delivery_s.observe(seconds)
+
     async def text(self) -> bytes:
         gauges = CollectorRegistry()
         for name, labels, value in [*await self._of_the_fleet(), *self._of_this_process()]:
@@ -170,6 +188,7 @@ class Metrics:
                 dead = {} if self._dead is None else await self._dead.counts()
                 outlets = await self._outlets.list() if self._outlets is not None else ()
                 processes = await self._processes.list() if self._processes is not None else ()
+                webhooks = await self._webhooks.list() if self._webhooks is not None else ()
         except (VirtflowError, TimeoutError):
             return [("virtflow_database_up", (), 0.0)]
         letters = [("virtflow_dead_letters", (kind.value,), float(count)) for kind, count in dead.items()]
@@ -178,6 +197,7 @@ class Metrics:
             *self._gauges(fleet),
             *letters,
             *_of_outlets(outlets),
+            *_webhook_gauges(webhooks),
             *_of_roles(processes),
         ]
 
@@ -235,6 +255,14 @@ def _of_outlets(views: Sequence[OutletView]) -> Iterator[tuple[str, tuple[str, .
             yield "virtflow_outlet_up", labels, float(not view.outlet.error)
             yield "virtflow_outlet_lag_events", labels, view.behind
             yield "virtflow_outlet_lag_seconds", labels, view.behind_s
+
+
+def _webhook_gauges(views: Iterable[WebhookView]) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    for view in views:
+        name = view.webhook.name
+        yield "virtflow_webhook_messages", (name, "waiting"), view.waiting
+        yield "virtflow_webhook_messages", (name, "dead"), view.dead
+        yield "virtflow_webhook_up", (name,), float(view.webhook.state is WebhookState.ACTIVE)
 
 
 def _bound_text(bound: float) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from virtflow.model.shape import Shape
 from virtflow.model.task import WhenUnplaceable
+from virtflow.model.webhook import Callback
 from virtflow.store.contract import Answer
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class VmOrder(msgspec.Struct, frozen=True, kw_only=True):
     when_unplaceable: WhenUnplaceable = WhenUnplaceable.WAIT
     priority: int = 0
     deadline_s: int | None = None
+    #: who wants to hear of the end of the task
+    callback: Callback | None = None
 
 
 class Receipt(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

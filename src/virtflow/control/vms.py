@@ -15,13 +15,16 @@ from virtflow.control.schedule import Scheduler
 from virtflow.control.submission import StillUnderWay, Submission
 from virtflow.control.tasks import end_tasks
 from virtflow.control.waiting import Waiting, WaitingRoom
+from virtflow.control.webhooks import forbidden
 from virtflow.engine import strategies
 from virtflow.engine.explain import explain
+from virtflow.events import Forbidden, Guard
 from virtflow.model.clock import Clock
 from virtflow.model.errors import Conflict, FieldProblem, InvalidRequest, NotFound, VersionMismatch
 from virtflow.model.event import Event, EventType
 from virtflow.model.instance import Instance
 from virtflow.model.names import derived_vm_name, id_from_text, id_to_text, is_name
+from virtflow.model.url import read_url
 from virtflow.model.views import DeletedMany, VmView
 from virtflow.store.contract import InstanceFilter, Removed, RoomChange, Store
 
@@ -44,9 +47,11 @@ class Vms:
         knock: Callable[[], None],
         doubt: Doubt,
         catch_up: Callable[[], Awaitable[None]],
+        guard: Guard,
     ) -> None:
         self._store = store
         self._catch_up = catch_up
+        self._guard = guard
         self._mirror = mirror
         self._scheduler = scheduler
         self._waiting = waiting
@@ -75,6 +80,7 @@ class Vms:
         `letter`: the dead letter that is sent again by this; refused when somebody was first.
         """
         await self._check(orders, check_pool=check_pool)
+        self._check_callbacks(orders)
         tasks = self._tasks_of(orders, together=together)
         if cause.trace:
             for task in tasks:
@@ -110,6 +116,16 @@ class Vms:
                     f"no pool {shape.pool!r}", code="no_such_pool", remedy=f"known pools: {known}", fields=[problem]
                 )
 
+    def _check_callbacks(self, orders: Sequence[VmOrder]) -> None:
+        """Addresses that nothing may be sent to. What a name means is looked at when something is sent."""
+        for number, order in enumerate(orders):
+            if order.callback is not None:
+                try:
+                    self._guard.judge_literal(read_url(order.callback.url))
+                except Forbidden as error:
+                    pointer = f"items/{number}/callback_url" if len(orders) > 1 else "callback_url"
+                    raise forbidden(error, field=pointer) from error
+
     async def _is_pool(self, name: str) -> bool:
         """Another process may have made it just now."""
         if name not in self._mirror.pool_names:
@@ -136,6 +152,7 @@ class Vms:
             priority=order.priority,
             accepted_ms=now_ms,
             deadline_ms=None if order.deadline_s is None else now_ms + order.deadline_s * 1000,
+            callback=order.callback,
         )
 
     def _claim(self, orders: Sequence[VmOrder], tasks: Sequence[Waiting]) -> set[str | bytes]:

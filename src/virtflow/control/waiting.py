@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from virtflow.model.limits import BATCH_LIMIT
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, WhenUnplaceable
+from virtflow.model.webhook import Callback
 
 #: how many of one shape are tried in a round when the fleet opened up
 TRIES_PER_SHAPE_MAX = 256
@@ -19,6 +20,7 @@ class Waiting:
     __slots__ = (
         "accepted_ms",
         "attempt",
+        "callback",
         "deadline_ms",
         "gang",
         "history",
@@ -44,6 +46,7 @@ class Waiting:
         accepted_ms: int,
         deadline_ms: int | None,
         gang: bytes | None = None,
+        callback: Callback | None = None,
     ) -> None:
         self.id = key
         self.name = name
@@ -53,6 +56,8 @@ class Waiting:
         self.accepted_ms = accepted_ms
         self.deadline_ms = deadline_ms
         self.gang = gang
+        #: who wants to hear of its end; written down with it
+        self.callback = callback
         self.attempt = 0
         self.next_try_ms = 0
         self.version = 0

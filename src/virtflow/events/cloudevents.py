@@ -57,3 +57,18 @@ def envelope(event: Event, *, history_id: str) -> CloudEvent:
 def as_json(event: CloudEvent) -> bytes:
     """Envelope and data in one document."""
     return _encode(event)
+
+
+def notice(kind: str, data: dict[str, object], *, message_id: str, subject: str, history_id: str, at_ms: int) -> bytes:
+    """A message that is about no event of the log: a test, or a gap."""
+    return as_json(
+        CloudEvent(
+            id=message_id,
+            source=f"urn:virtflow:{history_id}",
+            type=f"virtflow.{kind}",
+            subject=subject,
+            time=time_text(at_ms),
+            sequence=f"{0:020d}",
+            data=msgspec.Raw(_encode(data)),
+        )
+    )

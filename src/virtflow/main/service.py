@@ -12,6 +12,7 @@ from virtflow.control.buses import BusCourier
 from virtflow.control.clock import SystemClock
 from virtflow.control.commit import Committer, Outcome, Round
 from virtflow.control.dead import Dead
+from virtflow.control.deliver import Deliverer
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.follow import Follower
 from virtflow.control.health import Health
@@ -37,9 +38,10 @@ from virtflow.control.tasks import Tasks
 from virtflow.control.tracing import RoundTracer, Settled, TracedMessages, TracedSink, Tracer
 from virtflow.control.vms import Vms
 from virtflow.control.waiting import WaitingRoom
+from virtflow.control.webhooks import Webhooks
 from virtflow.election import Election, Term
 from virtflow.engine.fleet import Fleet
-from virtflow.events import Sink
+from virtflow.events import Guard, Mailer, Sink
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
 from virtflow.main.parts import (
@@ -213,15 +215,26 @@ def build(
         sinks = make_sinks(config) if RELAY in config.role else []
     if tracer is not None:
         sinks = [TracedSink(sink, tracer, clock=clock) for sink in sinks]
+    ids = Ids(clock, entropy)
+    mailer = Mailer(Guard(allowed=config.webhook_allow), clock=clock)
+    deliverer = Deliverer(
+        store=store,
+        mailer=mailer,
+        clock=clock,
+        ids=ids,
+        observer=metrics,
+        chance=chance,
+        disable_after_s=config.webhook_disable_after_s,
+    )
     # one for each way out of the house
     couriers: list[Courier] = [
         *(
             BusCourier(sink, store=store, outlets=outlets, clock=clock, observer=metrics, chance=chance)
             for sink in sinks
         ),
+        deliverer,
     ]
-    buses = [sink.name for sink in sinks]
-    relay = Relay(couriers, start=loops.start, settle=lambda: outlets.settle(buses))
+    relay = Relay(couriers, start=loops.start, settle=lambda: outlets.settle([sink.name for sink in sinks]))
     follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
     scheduler = Scheduler(
         store=store,
@@ -254,7 +267,6 @@ def build(
     tasks = Tasks(store=store, mirror=mirror, waiting=waiting, clock=clock, tell=tell)
     summary = Summary(store=store, inventories=watch, clock=clock, mirror=mirror)
     strategy_file = make_strategy_file(config, mirror)
-    ids = Ids(clock, entropy)
     vms = Vms(
         store=store,
         mirror=mirror,
@@ -265,6 +277,7 @@ def build(
         knock=knock,
         doubt=scheduler.doubt,
         catch_up=follower.catch_up,
+        guard=mailer.guard,
     )
     dead = Dead(store=store, vms=vms, clock=clock, ids=ids, tell=tell, call=queue.call)
 
@@ -277,6 +290,17 @@ def build(
     processes = Processes(
         store=store, clock=clock, me=this_process(config, store.origin, now_ms=clock.now_ms()), elections=elections
     )
+    webhooks = Webhooks(
+        store=store,
+        guard=mailer.guard,
+        mailer=mailer,
+        clock=clock,
+        ids=ids,
+        entropy=entropy,
+        observer=metrics,
+        tell=tell,
+        look_again=deliverer.look_again,
+    )
     metrics.read_from(
         summary=summary,
         processes=processes,
@@ -285,6 +309,7 @@ def build(
         inventories=watch,
         outlets=outlets,
         strategy_file=strategy_file,
+        webhooks=webhooks,
         dead=dead,
         queue_state=lambda: queue.state,
     )
@@ -297,6 +322,7 @@ def build(
         placements=Placements(mirror),
         events=feed,
         outlets=outlets,
+        webhooks=webhooks,
         answers=answers,
         inventories=watch,
         summary=summary,

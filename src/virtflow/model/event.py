@@ -27,15 +27,21 @@ class EventType(enum.StrEnum):
     OUTLET_LEFT_BEHIND = "outlet.left_behind"
     DATABASE_RESTORED = "database.restored"
     LEADER_ELECTED = "leader.elected"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_CHANGED = "webhook.changed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_ENABLED = "webhook.enabled"
+    WEBHOOK_DISABLED = "webhook.disabled"
+    WEBHOOK_DELETED = "webhook.deleted"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state change of one object. `seq` is given by the store when the transaction commits."""
 
     type: EventType
-    #: of what: host, pool, task, vm, dead (a dead letter), outlet, database or leader
+    #: of what: host, pool, task, vm, dead (a dead letter), outlet, webhook, database or leader
     kind: str
-    #: its name (host, pool, outlet), its office (leader) or id (task, vm, database: that of its history)
+    #: its name (host, pool, outlet, webhook), its office (leader) or id (task, vm, database: that of its history)
     id: str
     #: the object's version after this event
     version: int = 1

@@ -40,3 +40,16 @@ CALLS_MAX = 100_000
 PUBLISH_TRIES_MAX = 3
 #: Letters of messages that nobody has read; of more only the broker keeps the rest.
 DEAD_MESSAGES_MAX = 10_000
+URL_LENGTH_MAX = 2_048
+WEBHOOKS_MAX = 100
+WEBHOOK_EVENTS_MAX = 32
+#: Messages that wait for one receiver; beyond that its place in the log stays where it is.
+WEBHOOK_QUEUE_MAX = 500
+#: Messages under way to one receiver at a time, each about another thing.
+WEBHOOK_LANES_MAX = 8
+#: From the first packet to the status of the answer.
+WEBHOOK_TIMEOUT_S = 10
+WEBHOOK_ANSWER_BYTES_MAX = 64 * 1024
+WEBHOOK_OVERLAP_S_MAX = 30 * 24 * 3600
+#: What was delivered to one receiver, and what was given up: as many of each are remembered.
+WEBHOOK_HISTORY_MAX = 1_000

@@ -7,8 +7,10 @@ from virtflow.model.explanation import Explanation
 from virtflow.model.instance import Instance
 from virtflow.model.outlet import Outlet
 from virtflow.model.pool import Pool
+from virtflow.model.secret import Secret
 from virtflow.model.shape import Shape
 from virtflow.model.task import Task
+from virtflow.model.webhook import Webhook
 
 
 class VmView(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +32,16 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool
     hosts: int
     effective_strategy: str
+
+
+class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
+    webhook: Webhook
+    #: the number of the last event that it was told of, or that stands in its queue
+    cursor: int
+    waiting: int = 0
+    dead: int = 0
+    #: shown once, to whoever made it
+    secret: Secret | None = None
 
 
 class DeletedMany(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from virtflow.model.pool import Pool, PoolSpec
 from virtflow.model.process import Process
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState
+from virtflow.model.webhook import Delivery, DeliveryState, TaskCallback, Webhook, WebhookHealth
 
 
 class NamesTaken(Conflict):
@@ -257,6 +258,10 @@ class Transaction(Protocol):
         """They were told of more. Returns those that are elsewhere meanwhile, or gone: nothing was done to them."""
         ...
 
+    async def place_outlet(self, name: str, *, cursor: int, at_ms: int) -> None:
+        """Wherever it is: whoever tells it finds out at the next move."""
+        ...
+
     async def mark_outlet(self, name: str, *, error: str, at_ms: int) -> None:
         """Why it is told no further; its next move takes that back."""
         ...
@@ -301,6 +306,59 @@ class Transaction(Protocol):
 
         Last in its transaction, as `append_events` is.
         """
+        ...
+
+    # webhooks
+    async def add_webhook(self, webhook: Webhook, *, most: int) -> None:
+        """Conflict `already_exists`, or `too_many_webhooks` when there are as many as there may be."""
+        ...
+
+    async def hold_webhook(self, name: str, *, expected_version: int | None = None) -> Webhook:
+        """As it is until the commit. NotFound, VersionMismatch."""
+        ...
+
+    async def change_webhook(self, webhook: Webhook) -> Webhook:
+        """One that is held; returns it as it is then. Its deliverer will look again."""
+        ...
+
+    async def give_webhook_work(self, name: str) -> None:
+        """Its deliverer will look again, and nobody else sees a change."""
+        ...
+
+    async def mark_webhooks(self, marks: Sequence[WebhookHealth]) -> None:
+        """What became known by sending. Those that are disabled or gone meanwhile stay so."""
+        ...
+
+    async def delete_webhook(self, name: str) -> None:
+        """With all its messages."""
+        ...
+
+    async def add_deliveries(self, deliveries: Sequence[Delivery]) -> None: ...
+
+    async def settle_deliveries(self, deliveries: Sequence[Delivery]) -> None:
+        """How a try ended, for those that still wait."""
+        ...
+
+    async def hasten_deliveries(self, lines: Sequence[str], *, at_ms: int) -> None:
+        """All that wait there are due now."""
+        ...
+
+    async def deliver_again(self, key: bytes, *, at_ms: int) -> bool:
+        """It waits as if it were new; False when it waits already, or is gone."""
+        ...
+
+    async def forget_deliveries(self, line: str, state: DeliveryState, *, keep: int) -> int:
+        """All but the newest of them; returns how many."""
+        ...
+
+    async def forget_callbacks(self, state: DeliveryState, *, keep: int) -> int:
+        """The same for the callbacks of tasks, all together."""
+        ...
+
+    async def add_callbacks(self, callbacks: Sequence[TaskCallback]) -> None: ...
+
+    async def take_callbacks(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
+        """Who wants to hear of the end of these tasks; they are not found again."""
         ...
 
     async def set_setting(self, key: str, value: str) -> None:
@@ -447,6 +505,34 @@ class Store(Protocol):
     # processes
     async def processes(self) -> list[Process]:
         """All that were seen lately, the oldest first."""
+
+    # webhooks
+    async def webhooks(self) -> list[Webhook]:
+        """All, in name order."""
+        ...
+
+    async def webhook(self, name: str) -> Webhook | None: ...
+    async def waiting_deliveries(self, line: str, *, limit: int) -> list[Delivery]:
+        """The oldest that the line still must send."""
+        ...
+
+    async def waiting_lines(self) -> list[str]:
+        """Which lines have something to send."""
+        ...
+
+    async def delivery(self, key: bytes) -> Delivery | None: ...
+    async def deliveries(
+        self, line: str | None, *, state: DeliveryState | None = None, before: bytes = b"", limit: int
+    ) -> list[Delivery]:
+        """The newest first, older than the id `before`; None: the callbacks of tasks."""
+        ...
+
+    async def count_deliveries(self) -> Mapping[tuple[str, DeliveryState], int]:
+        """How many wait and how many were given up, by line."""
+        ...
+
+    async def any_callback(self) -> bool:
+        """Whether anybody waits for the end of a task."""
         ...
 
     # dead letters

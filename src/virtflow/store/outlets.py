@@ -43,6 +43,9 @@ class OutletWrites:
         rows = [(move.now, move.at_ms, move.was, move.name) for move in moves]
         return frozenset(row[-1] for row in await self._session.each("move_outlet", rows))
 
+    async def place_outlet(self, name: str, *, cursor: int, at_ms: int) -> None:
+        await self._session.rows("place_outlet", cursor, at_ms, name)
+
     async def mark_outlet(self, name: str, *, error: str, at_ms: int) -> None:
         await self._session.rows("mark_outlet", error, at_ms, name)
 

@@ -20,6 +20,7 @@ from virtflow.store.room import RoomWrites
 from virtflow.store.session import Reader, Row, Session
 from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
+from virtflow.store.webhooks import WebhookReads, WebhookWrites
 
 
 class Reads(
@@ -35,6 +36,7 @@ class Reads(
     HistoryReads,
     ProcessReads,
     HistoriesReads,
+    WebhookReads,
 ):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
 
@@ -69,6 +71,7 @@ class Writes(
     OutletWrites,
     ProcessWrites,
     DeadWrites,
+    WebhookWrites,
 ):
     """One transaction; `interned` is its own until it commits."""
 

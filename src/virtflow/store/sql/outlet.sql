@@ -44,6 +44,10 @@ FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) AS move (now, 
 WHERE outlet.name = move.name AND (SELECT count(*) FROM locked) > 0 AND outlet.cursor = move.was
 RETURNING outlet.name;
 
+-- place_outlet --
+-- Somebody wants it to be told again from there, or no sooner than there.
+UPDATE outlet SET cursor = $1, updated_ms = $2, error = '' WHERE name = $3;
+
 -- mark_outlet --
 -- Why it is told no further.
 UPDATE outlet SET error = $1, updated_ms = $2, failing_since_ms = coalesce(failing_since_ms, $2)
