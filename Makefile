@@ -9,7 +9,7 @@ export PY
 unexport MAKEFLAGS MFLAGS  # programs started from here are not part of this make
 
 .DEFAULT_GOAL = help
-.PHONY: help setup setup-dev demo node-up api-up check test static bench bench-peers simulate chaos format lock clean
+.PHONY: help setup setup-dev demo node-up api-up check test static bench bench-cluster bench-peers simulate chaos format lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,10 @@ bench: setup-dev  ## measure (ARGS= chooses what)
 chaos: setup-dev  ## kill, pause and cut off real processes under load, and judge every history (ARGS=, CHAOS_HOURS=)
 	@tools/services.sh
 	@$(BIN)/python -m chaos $(ARGS)
+
+bench-cluster: setup-dev  ## measure several processes on PostgreSQL, with and without RabbitMQ
+	@tools/setup.sh run dev fast bench
+	@$(BIN)/python -m bench.cluster $(ARGS)
 
 bench-peers: setup-dev  ## measure other schedulers beside ours
 	@bench/peers/run $(ARGS)

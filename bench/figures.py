@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, fsck, http, restart, store
+from bench import engine, fsck, http, restart, store, tracing
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -285,6 +285,27 @@ def measure_fsck(databases: list[str], folder: Folder, *, quick: bool) -> Found:
         for one in found
     ]
     return figures, {"fsck": [asdict(one) for one in found]}
+
+
+# ── tracing ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_tracing(folder: Folder, *, quick: bool) -> Found:
+    plan = http.QUICK if quick else http.FULL
+    found = list(tracing.measure(folder, plan))
+    off = {cost.kind: cost for cost in found if cost.mode == "off"}
+    figures = [
+        Figure(
+            key=f"tracing.{cost.kind}.{cost.mode}",
+            what=f"{KINDS[cost.kind]}, traces {cost.mode}, SQLite, {folder.name}",
+            measured=cost.outcome.vms_per_s,
+            unit="VMs/s",
+            beside=f"server {cost.server_us_per_request:.1f} µs/request, "
+            f"{cost.server_us_per_request / off[cost.kind].server_us_per_request:.2f}× of off",
+        )
+        for cost in found
+    ]
+    return figures, {"tracing": [cost.document() for cost in found]}
 
 
 def _vms(*, quick: bool) -> int:

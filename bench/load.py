@@ -37,6 +37,8 @@ class Job:
     """What to send: ends after so many VMs, or after so many seconds."""
 
     port: int
+    #: of several processes that share the load; empty: `port` alone
+    ports: tuple[int, ...] = ()
     kind: str
     connections: int = 64
     batch: int = 1_000
@@ -123,7 +125,8 @@ class Load:
 
     def run(self) -> Outcome:
         with contextlib.ExitStack() as stack:
-            connections = [_Connection(self._job.port) for _ in range(self._job.connections)]
+            ports = self._job.ports or (self._job.port,)
+            connections = [_Connection(ports[number % len(ports)]) for number in range(self._job.connections)]
             for connection in connections:
                 stack.callback(connection.socket.close)
             poll = stack.enter_context(select.epoll())
