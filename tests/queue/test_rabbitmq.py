@@ -285,61 +285,60 @@ async def test_flushing_ends_also_without_a_broker(monkeypatch: pytest.MonkeyPat
 # ── the broker itself ──────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_broker_is_killed_blocked_and_killed_too_young() -> None:
-    """One broker of its own for three faults, since each start takes seconds."""
+async def test_what_is_called_while_the_broker_is_dead_is_carried_when_it_is_back() -> None:
     with rabbitmq_server() as server:
-        async with office_at(server.url(), timeout_s=4) as office, office.publishing(), office.listening():
-            await _what_is_called_while_it_is_dead_is_carried_later(office, server)
-        async with office_at(server.url(), timeout_s=0.5) as office, office.publishing(), office.listening():
-            await _short_of_memory_it_blocks_publishers_and_no_acknowledgement(office, server)
-        await _a_queue_that_never_answers_again_is_made_anew(server, server.new_vhost())
-
-
-async def _what_is_called_while_it_is_dead_is_carried_later(office: Office, server: RabbitmqServer) -> None:
-    office.queue.call(ids(100))
-    await office.has_seen(*ids(100))
-    await asyncio.sleep(SETTLED_S)
-    with capture_logs() as lines:
-        server.kill()
-        office.queue.call(ids(50, first=200))
-        await soon(lambda: office.queue.state != "ok")
-        await asyncio.to_thread(server.start)
-        office.queue.call(ids(50, first=300))
-        await office.has_seen(*ids(50, first=200), *ids(50, first=300))
-        await soon(lambda: office.queue.state == "ok")
+        async with office_at(server.url()) as office, office.publishing(), office.listening():
+            office.queue.call(ids(100))
+            await office.has_seen(*ids(100))
+            await asyncio.sleep(SETTLED_S)
+            with capture_logs() as lines:
+                server.kill()
+                office.queue.call(ids(50, first=200))
+                await soon(lambda: office.queue.state != "ok")
+                await asyncio.to_thread(server.start)
+                office.queue.call(ids(50, first=300))
+                await office.has_seen(*ids(50, first=200), *ids(50, first=300))
+                await soon(lambda: office.queue.state == "ok")
     assert sorted(line["link"] for line in lines if line["event"] == "broker.lost") == [
         "virtflow listens",
         "virtflow publishes",
     ]
 
 
-async def _short_of_memory_it_blocks_publishers_and_no_acknowledgement(office: Office, server: RabbitmqServer) -> None:
-    office.may_look.clear()
-    office.queue.call(ids(1, first=400))
-    await soon(lambda: office.under_way == 1)
-    await asyncio.to_thread(server.raise_memory_alarm)
-    try:
-        office.may_look.set()
-        await soon(lambda: office.tally.consumed["looked_at"] == 1)
-        office.queue.call(ids(1, first=500))
-        await soon(lambda: office.tally.lost_calls == 1)
-        assert office.queue.state == "degraded: it does not answer in time"
-    finally:
-        await asyncio.to_thread(server.lower_memory_alarm)
-    office.queue.call(ids(1, first=600))
-    await office.has_seen(*ids(1, first=600))
-    await soon(lambda: office.queue.state == "ok")
-
-
-async def _a_queue_that_never_answers_again_is_made_anew(server: RabbitmqServer, url: str) -> None:
-    """Declared just before its broker was killed."""
-    async with office_at(url, timeout_s=1.5) as office:
-        server.kill()
-        await asyncio.to_thread(server.start)
+async def test_a_broker_short_of_memory_blocks_publishers_and_no_acknowledgement(rabbitmq: RabbitmqServer) -> None:
+    async with office_at(rabbitmq.new_vhost(), timeout_s=0.5) as office, office.publishing(), office.listening():
+        office.may_look.clear()
+        office.queue.call(ids(1))
+        await soon(lambda: office.under_way == 1)
+        await asyncio.to_thread(rabbitmq.raise_memory_alarm)
+        try:
+            office.may_look.set()
+            await soon(lambda: office.tally.consumed["looked_at"] == 1)
+            office.queue.call(ids(1, first=2))
+            await soon(lambda: office.tally.lost_calls == 1)
+            assert office.queue.state == "degraded: it does not answer in time"
+        finally:
+            await asyncio.to_thread(rabbitmq.lower_memory_alarm)
 
         async def is_carried() -> bool:
-            office.queue.call(ids(1, first=700))
-            return set(ids(1, first=700)) <= set(office.looked_at)
+            office.queue.call(ids(1, first=3))
+            return set(ids(1, first=3)) <= set(office.looked_at)
 
-        async with office.publishing(), office.listening():
-            await soon(is_carried, within_s=60.0)
+        await soon(is_carried)
+        await soon(lambda: office.queue.state == "ok")
+
+
+async def test_a_queue_that_never_answers_is_made_anew(rabbitmq: RabbitmqServer, rabbitmq_url: str) -> None:
+    """As one that was declared just before its broker was killed: it is known, and there is nobody behind it."""
+    async with office_at(rabbitmq_url, timeout_s=1.5) as office:
+        name = f"{rabbitmq_url.rpartition('/')[2]}_task.schedule"
+        rabbitmq.ctl("eval", f"ra:stop_server(quorum_queues, {{'{name}', node()}}).")
+
+        async def is_carried() -> bool:
+            office.queue.call(ids(1))
+            return bool(office.looked_at)
+
+        with capture_logs() as lines:
+            async with office.publishing(), office.listening():
+                await soon(is_carried, within_s=60.0)
+    assert [line["queue"] for line in lines if line["event"] == "broker.queue_deleted"] == ["task.schedule"]

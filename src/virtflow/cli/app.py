@@ -19,6 +19,7 @@ from virtflow.cli import (
     fleet,
     hosts,
     place,
+    publish,
     server,
     tasks,
     verbs,
@@ -82,7 +83,7 @@ def _add_verb(section: str, verb: typer.Typer, name: str) -> None:
     app.add_typer(verb, name=name, rich_help_panel=section)
 
 
-_add("Place VMs", place.place, explain.explain, capacity.capacity)
+_add("Place VMs", place.place, publish.publish, explain.explain, capacity.capacity)
 _add_verb("Look", verbs.get, "get")
 _add_verb("Look", verbs.describe, "describe")
 _add("Look", fleet.fleet, events.events, about.info)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 dead = typer.Typer(
     cls=LightGroup,
-    help="What failed for good: look at it, send it again, throw it away.",
+    help="What failed for good: list it, send it again, delete it.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )

@@ -5,7 +5,8 @@ from virtflow.main.doors.config_show import config_show
 from virtflow.main.doors.doctor import doctor
 from virtflow.main.doors.fsck import fsck
 from virtflow.main.doors.node_api import node_api
+from virtflow.main.doors.publish import publish
 from virtflow.main.doors.serve import serve
 from virtflow.main.service import Service, build
 
-__all__ = ["Service", "backup", "build", "config_show", "doctor", "fsck", "node_api", "restore", "serve"]
+__all__ = ["Service", "backup", "build", "config_show", "doctor", "fsck", "node_api", "publish", "restore", "serve"]

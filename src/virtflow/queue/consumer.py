@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from virtflow.model.errors import VirtflowError
 from virtflow.model.knock import Malformed, read_knock
@@ -33,7 +33,7 @@ class Consumer:
         self._link = link
         self._prefetch = prefetch
         self._observer = observer
-        #: how often in a row the queue gave no answer, though the broker did
+        #: how often in a row the broker answered and the queue did not
         self._silences = 0
 
     async def run(self, look_at: LookAt, set_aside: SetAside) -> None:
@@ -64,15 +64,15 @@ class Consumer:
             handling.add(task)
             task.add_done_callback(handling.discard)
 
-        channel = await self._link.channel()
+        channel = await self._channel()
         await self._link.within(channel.set_qos(prefetch_count=self._prefetch))
         underlay = await channel.get_underlay_channel()
         underlay.on_consumer_cancel_callbacks.add(lambda _: self._link.lost.set())
         queue = await channel.get_queue(QUEUE, ensure=False)
         try:
             await self._link.within(queue.consume(take))
-        except Trouble as trouble:
-            self._silences = self._silences + 1 if trouble.reason == "timeout" else 0
+        except Trouble:
+            self._silences += 1
             raise
         self._silences = 0
         self._link.works()
@@ -82,6 +82,13 @@ class Consumer:
         finally:
             for task in list(handling):
                 task.cancel()
+
+    async def _channel(self) -> AbstractChannel:
+        try:
+            return await self._link.channel()
+        except Trouble:
+            self._silences = 0  # it is the broker that is away
+            raise
 
     async def _make_anew(self) -> None:
         """A quorum queue whose broker was killed in its first second never answers again. Knocks may be lost."""
@@ -101,9 +108,9 @@ class Consumer:
         queue = await channel.get_queue(name, ensure=False)
         try:
             await self._link.within(queue.get(fail=False))
-        except Trouble as trouble:
+        except Trouble:
             await self._link.drop()
-            return trouble.reason != "timeout"
+            return False
         return True
 
     async def _handle(self, message: AbstractIncomingMessage, look_at: LookAt, set_aside: SetAside) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 import pamqp.exceptions
 from aio_pika import exceptions as amqp
+from pamqp.commands import Connection
 
 from virtflow.model.errors import InvalidSetting, VirtflowError
 from virtflow.model.secret import Secret
@@ -56,12 +57,6 @@ def judge(error: BaseException, url: Secret) -> Trouble | UnusableBroker:
                 cause="the broker refuses this user or password",
                 remedy="correct it, or make the user: rabbitmqctl add_user <name>, then set_permissions",
             )
-        case amqp.ConnectionClosed() if _code(error) == _NOT_ALLOWED and "limit" not in _text(error):
-            return UnusableBroker(
-                url,
-                cause=f"the broker does not let this user into the virtual host ({_text(error)})",
-                remedy="rabbitmqctl add_vhost <name>, and set_permissions -p <name> <user> '.*' '.*' '.*'",
-            )
         case amqp.ChannelPreconditionFailed():
             return UnusableBroker(
                 url, cause=f"it is declared there already, with other arguments ({_text(error)})", remedy=_ARGUMENTS
@@ -72,12 +67,20 @@ def judge(error: BaseException, url: Secret) -> Trouble | UnusableBroker:
                 cause=f"this user may not do what is needed ({_text(error)})",
                 remedy="rabbitmqctl set_permissions -p <vhost> <user> '^task' '^task' '^task'",
             )
+    if (goodbye := _goodbye(error)) and goodbye.reply_code == _NOT_ALLOWED and "limit" not in goodbye.reply_text:
+        return UnusableBroker(
+            url,
+            cause=f"the broker does not let this user into the virtual host ({goodbye.reply_text})",
+            remedy="rabbitmqctl add_vhost <name>, and set_permissions -p <name> <user> '.*' '.*' '.*'",
+        )
     if certificate := _tls_mistake(error):
         return UnusableBroker(url, cause=certificate, remedy="amqp:// is without TLS, amqps:// with; see docs/queue.md")
     return _trouble(error)
 
 
 def _trouble(error: BaseException) -> Trouble:
+    if goodbye := _goodbye(error):
+        return Trouble("network", f"it closed the connection ({goodbye.reply_text})")
     match error:
         case amqp.PublishError():
             return Trouble("unroutable", f"nothing takes messages of {error.args[-1]!r} there; it is declared anew")
@@ -102,8 +105,15 @@ def _tls_mistake(error: BaseException | None) -> str:
     return ""
 
 
-def _code(error: BaseException) -> object:
-    return error.args[0] if error.args else None
+def _goodbye(error: BaseException) -> Connection.Close | None:
+    """What the broker said when it hung up at the door. The library keeps it where it raises, and nowhere else."""
+    trace = error.__traceback__ if isinstance(error, amqp.InvalidFrameError) else None
+    while trace is not None:
+        frame = trace.tb_frame.f_locals.get("frame")
+        if isinstance(frame, Connection.Close):
+            return frame
+        trace = trace.tb_next
+    return None
 
 
 def _text(error: BaseException) -> str:
