@@ -13,19 +13,19 @@ from virtflow.testing.rabbitmq import RabbitmqServer, rabbitmq_server
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nats() -> Iterator[NatsServer]:
     with nats_server() as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
     with kafka_cluster() as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def mortal_rabbitmq() -> Iterator[RabbitmqServer]:
     """Not the shared one: it is killed."""
     with rabbitmq_server() as server:
@@ -47,6 +47,14 @@ def make_bus(kind: str, request: pytest.FixtureRequest) -> Bus:
 RABBITMQ = [pytest.mark.service("rabbitmq"), pytest.mark.slow]  # it takes seconds to start
 
 
-@pytest.fixture(params=["memory", "nats", "kafka", pytest.param("amqp", marks=RABBITMQ)])
+REAL = ["nats", "kafka", pytest.param("amqp", marks=RABBITMQ)]
+
+
+@pytest.fixture(params=REAL)
+def real_bus(request: pytest.FixtureRequest) -> Bus:
+    return make_bus(request.param, request)
+
+
+@pytest.fixture(params=["memory", *REAL])
 def bus(request: pytest.FixtureRequest) -> Bus:
     return make_bus(request.param, request)

@@ -21,7 +21,15 @@ DATABASE_KILLS = 5
 ON_THE_WALK = [
     point
     for point in POINTS
-    if point not in {"tx.take_fence", "tx.add_hosts", "tx.set_cordon", "tx.move_tasks", "tx.bind_instances"}
+    if point
+    not in {
+        "tx.take_fence",
+        "tx.add_hosts",
+        "tx.set_cordon",
+        "tx.move_tasks",
+        "tx.bind_instances",
+        "tx.move_outlets",
+    }
 ]
 
 

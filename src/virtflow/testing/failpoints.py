@@ -37,6 +37,7 @@ TRANSACTION_STEPS = (
     "give_room",
     "add_hosts",
     "set_cordon",
+    "move_outlets",
 )
 POINTS = (
     "api.received",
