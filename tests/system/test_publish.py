@@ -61,7 +61,7 @@ async def test_a_producer_alone_and_a_worker_alone_place_what_is_asked_for(
             assert (single.returncode, single.stderr) == (0, "")
             assert single.stdout.startswith("web accepted: task ")
 
-            listed = "- {name: a, cpu: 1, pool: general}\n- {name: b, resources: {cpu: 500, memory: 64}, pool: general}\n"
+            listed = "- {name: a, cpu: 1, pool: general}\n- {name: b, resources: {cpu: 500}, pool: general}\n"
             many = publish("-f", "-", "-o", "json", settings=settings, given=listed)
             assert [one["vm"] for one in json.loads(many.stdout)] == ["a", "b"]
 
