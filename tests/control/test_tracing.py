@@ -1,6 +1,7 @@
 """Which spans a request leaves, in one process and in two; and nothing at all without a tracer."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.api.conftest import VM, Api, app_of
 from tests.control.conftest import config, host, order
 from tests.control.test_cluster import soon
+from tests.control.test_deliver import subscribe
 from tests.control.test_schedule import register, until_placed
 
 from virtflow.control.orders import Cause
@@ -18,6 +20,7 @@ from virtflow.main import service as main
 from virtflow.store.contract import EventFilter
 from virtflow.testing.election import Assembly
 from virtflow.testing.queue import Wire
+from virtflow.testing.receiver import Behaviour, receiver
 from virtflow.testing.sink import MemorySink
 
 GIVEN = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -141,6 +144,37 @@ async def test_a_bus_that_is_told_has_a_span_of_the_request_and_one_that_fails_s
     assert delivered[-1].attributes["messaging.system"] == "nats"
     assert delivered[-1].attributes["messaging.batch.message_count"] == 2
     assert {event.traceparent for event in sink.arrived if event.type == "virtflow.task.completed"} == {accept.trace}
+
+
+async def test_a_webhook_has_a_span_and_hands_it_on_to_the_receiver(
+    notebook: Notebook, url: str, tmp_path: Path
+) -> None:
+    given = config(tmp_path / "virtflow.db", database_url=url, webhook_allow="127.0.0.0/8")
+    service = build(given, inventories=[], tracer=notebook)
+    async with service.running(), receiver() as hook:
+        hook.behaviour = Behaviour.ERROR
+        await subscribe(service, hook, events=("task.",))
+        await register(service, host("bm-1"))
+        await Api(app_of(service)).post("/v1/vms", VM, headers={"traceparent": GIVEN.decode()})
+        await soon(lambda: any(span.name == "deliver" and span.error for span in notebook.spans))
+    [accept] = [span for span in notebook.spans if span.name == "accept"]
+    deliver = next(span for span in notebook.spans if span.name == "deliver")
+    assert (deliver.kind, deliver.parent) == ("client", accept.trace)
+    assert deliver.attributes["http.response.status_code"] == 500
+    assert hook.messages[0].headers["traceparent"] == deliver.trace
+    assert json.loads(hook.messages[0].body)["traceparent"] == accept.trace
+
+
+async def test_what_no_trace_belongs_to_is_sent_without_one(notebook: Notebook, url: str, tmp_path: Path) -> None:
+    given = config(tmp_path / "virtflow.db", database_url=url, webhook_allow="127.0.0.0/8")
+    service = build(given, inventories=[], tracer=notebook)
+    async with service.running(), receiver() as hook:
+        await subscribe(service, hook)
+        # a text of somebody else that looks like a trace is none
+        await register(service, host("bm-1", labels={"x": f'","traceparent":"{GIVEN.decode()}"'}))
+        await soon(lambda: bool(hook.messages))
+    assert "traceparent" not in hook.messages[0].headers
+    assert notebook.spans == []
 
 
 @pytest.mark.service("postgresql")

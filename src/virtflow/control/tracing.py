@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from virtflow.control.commit import Outcome, Round
 from virtflow.control.journal import Steps
 from virtflow.control.waiting import Waiting, WaitingRoom
-from virtflow.events import CloudEvent, Sink, SinkFailed
+from virtflow.events import CloudEvent, Guard, Mailer, Post, Reply, Sink, SinkFailed
 from virtflow.model.clock import Clock
 from virtflow.model.limits import CALLS_MAX
 from virtflow.model.names import id_to_text
@@ -24,6 +26,8 @@ from virtflow.queue import LookAt, Observer
 TRACES_PER_ROUND_MAX = 256
 _GIVEN = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 _IS_SAMPLED = 1
+#: as the envelope of an event is written: inside a text of somebody else the quotes would be escaped
+_IN_BODY = re.compile(rb'"traceparent":"(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})"')
 
 
 T = TypeVar("T")
@@ -33,7 +37,7 @@ class Span(NamedTuple):
     """Something that took time. Times are by the monotonic clock."""
 
     name: str
-    #: server, internal, producer, consumer
+    #: server, client, internal, producer, consumer
     kind: str
     #: its own `traceparent`
     trace: str
@@ -179,6 +183,30 @@ class TracedSink:
                 "virtflow.event": members[0].id,
             }
             self._tracer.write(Span("deliver", "producer", child_of(trace), trace, began_s, ended_s, about, error))
+
+
+class TracedMailer(Mailer):
+    """Sends posts, each that belongs to a traced request with a span of it."""
+
+    def __init__(self, guard: Guard, *, clock: Clock, tracer: Tracer) -> None:
+        super().__init__(guard, clock=clock)
+        self._tracer = tracer
+        self._now_s = clock.monotonic_s
+
+    async def send(self, post: Post, *, line: str) -> Reply:
+        found = _IN_BODY.search(post.body)
+        if found is None:
+            return await super().send(post, line=line)
+        parent = found[1].decode()
+        trace, began_s = child_of(parent), self._now_s()
+        reply = await super().send(msgspec.structs.replace(post, trace=trace), line=line)
+        about: dict[str, str | int] = {
+            "virtflow.webhook": line,
+            "virtflow.event": post.message_id,
+            "http.response.status_code": reply.status,
+        }
+        self._tracer.write(Span("deliver", "client", trace, parent, began_s, self._now_s(), about, reply.text))
+        return reply
 
 
 def _keep(known: collections.OrderedDict[bytes, T], more: Mapping[bytes, T]) -> None:

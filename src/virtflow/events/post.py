@@ -40,6 +40,8 @@ class Post(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     #: all that are valid now
     secrets: tuple[Secret, ...] = ()
+    #: a `traceparent` to hand on, so that the receiver's own spans join the trace
+    trace: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,7 @@ class Mailer:
             ("webhook-id", post.message_id),
             ("webhook-timestamp", str(timestamp)),
             *([("webhook-signature", signature)] if signature else []),
+            *([("traceparent", post.trace)] if post.trace else []),
         )
 
     async def forget(self, line: str) -> None:

@@ -56,6 +56,7 @@ class OtelTracer:
         self._scope = InstrumentationScope("virtflow", __version__)
         self._kinds = {
             "server": api.SpanKind.SERVER,
+            "client": api.SpanKind.CLIENT,
             "internal": api.SpanKind.INTERNAL,
             "producer": api.SpanKind.PRODUCER,
             "consumer": api.SpanKind.CONSUMER,

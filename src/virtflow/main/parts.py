@@ -11,11 +11,11 @@ from virtflow.control.mirror import Mirror
 from virtflow.control.presence import Presence
 from virtflow.control.self_hosts import SelfHosts
 from virtflow.control.strategy_file import StrategyFile
-from virtflow.control.tracing import Tracer
+from virtflow.control.tracing import TracedMailer, Tracer
 from virtflow.election import Election
 from virtflow.election.open import open_election
 from virtflow.engine import strategies
-from virtflow.events import Sink
+from virtflow.events import Guard, Mailer, Sink
 from virtflow.events.open import open_sinks
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
@@ -85,6 +85,11 @@ def make_sinks(config: Config) -> Sequence[Sink]:
         plugin=config.events_plugin,
         prefix=config.events_prefix,
     )
+
+
+def make_mailer(config: Config, clock: Clock, tracer: Tracer | None) -> Mailer:
+    guard = Guard(allowed=config.webhook_allow)
+    return Mailer(guard, clock=clock) if tracer is None else TracedMailer(guard, clock=clock, tracer=tracer)
 
 
 def make_tracer(config: Config, process: str) -> Tracer | None:

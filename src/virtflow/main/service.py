@@ -41,12 +41,13 @@ from virtflow.control.waiting import WaitingRoom
 from virtflow.control.webhooks import Webhooks
 from virtflow.election import Election, Term
 from virtflow.engine.fleet import Fleet
-from virtflow.events import Guard, Mailer, Sink
+from virtflow.events import Sink
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
 from virtflow.main.parts import (
     make_election,
     make_inventories,
+    make_mailer,
     make_presence,
     make_queue,
     make_self_hosts,
@@ -216,7 +217,7 @@ def build(
     if tracer is not None:
         sinks = [TracedSink(sink, tracer, clock=clock) for sink in sinks]
     ids = Ids(clock, entropy)
-    mailer = Mailer(Guard(allowed=config.webhook_allow), clock=clock)
+    mailer = make_mailer(config, clock, tracer)
     deliverer = Deliverer(
         store=store,
         mailer=mailer,
