@@ -1,37 +1,71 @@
-"""Does a RabbitMQ let us in, and make what we need there?"""
+"""Does a RabbitMQ let us in, and is there, or can be made, what we need?"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import aio_pika
 from aio_pika import exceptions as amqp
+from aio_pika.abc import AbstractConnection
 
 from virtflow.model.finding import Finding, bad, ok
 from virtflow.model.secret import Secret
+from virtflow.queue.topology import DEAD_QUEUE, QUEUE
+from virtflow.queue.trouble import FAILURES, Trouble, UnusableBroker, judge
+
+_PERMISSIONS = "rabbitmqctl set_permissions -p <vhost> <user> '.*' '.*' '.*'"
 
 
-async def check_broker(part: str, url: Secret, *, wait_s: float) -> Sequence[Finding]:
+async def check_broker(part: str, url: Secret, *, wait_s: float, queues: Sequence[str] = ()) -> Sequence[Finding]:
+    """`queues`: made at the first start, and looked for here."""
+    found: list[Finding] = []
     try:
         async with asyncio.timeout(wait_s):
             connection = await aio_pika.connect(url.reveal())
             async with connection:
-                return [ok(part, f"{url} lets us in"), await _make_something(part, connection)]
-    except TimeoutError:
-        return [bad(part, f"{url} does not answer in time", "start it, or correct host and port")]
-    except amqp.ProbableAuthenticationError:
-        return [bad(part, f"{url} refuses this user or password", "correct it, or rabbitmqctl add_user")]
-    except (amqp.AMQPError, OSError, RuntimeError) as error:
-        what = str(error) or type(error).__name__
-        return [bad(part, f"{url} cannot be used: {what}", "start it, or correct host, port and virtual host")]
+                found.append(ok(part, f"{url} lets us in"))
+                found.append(await _make_something(part, connection))
+                found += [one async for one in _look_for(part, connection, queues)]
+    except FAILURES as error:
+        words, remedy = _in_words(judge(error, url))
+        found.append(bad(part, f"{url} cannot be used: {words}", remedy))
+    return found
 
 
-async def _make_something(part: str, connection: aio_pika.abc.AbstractConnection) -> Finding:
-    """An exchange that is gone with us: who may not make one may not make ours."""
+def _in_words(judged: Trouble | UnusableBroker) -> tuple[str, str]:
+    if isinstance(judged, UnusableBroker):
+        return judged.cause, judged.remedy
+    if "Connection.Close" in judged.words:  # how the library says that the broker hangs up on who may not come in
+        return (
+            "there is no such virtual host, or this user has no rights on it",
+            f"rabbitmqctl add_vhost; {_PERMISSIONS}",
+        )
+    return judged.words, "start it, or correct host and port"
+
+
+async def check_queue(url: Secret, *, wait_s: float) -> Sequence[Finding]:
+    """The broker that carries knocks."""
+    return await check_broker("broker", url, wait_s=wait_s, queues=(QUEUE, DEAD_QUEUE))
+
+
+async def _make_something(part: str, connection: AbstractConnection) -> Finding:
+    """An exchange that is gone again at once: who may not make one may not make ours."""
     try:
         channel = await connection.channel()
         exchange = await channel.declare_exchange("task.checkup", auto_delete=True)
         await exchange.delete()
     except amqp.ChannelClosed as error:
-        remedy = "rabbitmqctl set_permissions -p <vhost> <user> '.*' '.*' '.*'"
-        return bad(part, f"this user may not make exchanges there: {error}", remedy)
+        return bad(part, f"this user may not make exchanges there: {error}", _PERMISSIONS)
     return ok(part, "exchanges can be made there")
+
+
+async def _look_for(part: str, connection: AbstractConnection, queues: Sequence[str]) -> AsyncIterator[Finding]:
+    for name in queues:
+        channel = await connection.channel()
+        try:
+            queue = await channel.declare_queue(name, passive=True)
+        except amqp.ChannelNotFoundEntity:
+            yield ok(part, f"the queue {name} is made at the first start")
+        except amqp.ChannelClosed as error:
+            yield bad(part, f"the queue {name} cannot be looked at: {error}", _PERMISSIONS)
+        else:
+            yield ok(part, f"the queue {name} holds {queue.declaration_result.message_count} messages")

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from virtflow.config import Config
-from virtflow.main.checkup.broker import check_broker
+from virtflow.main.checkup.broker import check_broker, check_queue
 from virtflow.main.checkup.buses import check_kafka, check_nats
 from virtflow.main.checkup.database import check_database
+from virtflow.main.checkup.election import check_election
 from virtflow.main.checkup.inventories import check_inventories
 from virtflow.main.checkup.machine import check_machine
 from virtflow.main.checkup.server import check_server
@@ -36,8 +37,9 @@ def _checks(config: Config) -> Mapping[str, Check]:
         "server": lambda: check_server(config, wait_s=WAIT_S),
         "database": lambda: check_database(config, wait_s=WAIT_S),
     }
+    checks["election"] = lambda: check_election(config)
     if config.broker_url:
-        checks["broker"] = lambda: check_broker("broker", config.broker_url, wait_s=WAIT_S)
+        checks["broker"] = lambda: check_queue(config.broker_url, wait_s=WAIT_S)
     if config.events_nats_url:
         checks["nats"] = lambda: check_nats(config.events_nats_url, wait_s=WAIT_S)
     if config.events_kafka_servers:

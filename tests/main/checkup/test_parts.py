@@ -1,0 +1,132 @@
+"""Real brokers, buses and leaders, looked at by the doctor."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from tests.control.conftest import start  # noqa: F401  # a fixture
+
+from virtflow.config import Config, load_config
+from virtflow.engine import strategies
+from virtflow.main import Service
+from virtflow.main.checkup import election
+from virtflow.main.checkup.broker import check_broker, check_queue
+from virtflow.main.checkup.buses import check_kafka, check_nats
+from virtflow.main.checkup.election import check_election, judge_offices
+from virtflow.model.finding import Finding, Verdict
+from virtflow.model.lease import Lease
+from virtflow.model.secret import Secret
+from virtflow.queue.topology import QUEUE
+from virtflow.testing.kafka import kafka_cluster
+from virtflow.testing.nats import nats_server
+
+WAIT_S = 30.0
+Start = Callable[..., AbstractAsyncContextManager[Service]]
+
+
+def said(found: "list[Finding] | tuple[Finding, ...] | object") -> list[tuple[str, str]]:
+    return [(one.verdict.value, one.text) for one in found]  # type: ignore[attr-defined]
+
+
+def config(**flags: str) -> Config:
+    return load_config(environ={"HOME": "/nowhere"}, known_strategies=strategies.names(), flags=flags)
+
+
+@pytest.mark.slow
+@pytest.mark.service("rabbitmq")
+class TestRabbitmq:
+    async def test_a_fit_broker_before_and_after_the_first_start(self, rabbitmq_url: str) -> None:
+        import aio_pika
+
+        first = said(await check_queue(Secret(rabbitmq_url), wait_s=WAIT_S))
+        assert [verdict for verdict, _ in first] == ["ok"] * 4
+        assert ("ok", f"the queue {QUEUE} is made at the first start") in first
+        async with await aio_pika.connect(rabbitmq_url) as connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue(QUEUE, durable=True)  # looking has made none
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), QUEUE)
+            later = said(await check_queue(Secret(rabbitmq_url), wait_s=WAIT_S))
+            await queue.delete(if_empty=False)
+        assert ("ok", f"the queue {QUEUE} holds 1 messages") in later
+
+    async def test_a_wrong_password_and_a_missing_virtual_host(self, rabbitmq_url: str) -> None:
+        wrong = rabbitmq_url.replace("guest:guest@", "guest:hunter2@")
+        [finding] = await check_broker("amqp", Secret(wrong, shown="amqp://…"), wait_s=WAIT_S)
+        assert (finding.verdict, finding.part) == (Verdict.BAD, "amqp")
+        assert "refuses this user or password" in finding.text
+        assert "hunter2" not in str(finding)
+        nowhere = rabbitmq_url.rpartition("/")[0] + "/nowhere"
+        [finding] = await check_broker("broker", Secret(nowhere), wait_s=WAIT_S)
+        assert finding.verdict is Verdict.BAD
+        assert "add_vhost" in finding.remedy
+
+
+@pytest.mark.slow
+async def test_nats_with_and_without_streams() -> None:
+    with nats_server() as server:
+        [finding] = await check_nats(Secret(server.url, shown=server.url), wait_s=WAIT_S)
+        assert (finding.verdict, finding.text) == (Verdict.OK, f"{server.url} keeps 0 streams")
+    with nats_server(jetstream=False) as server:
+        [finding] = await check_nats(Secret(server.url), wait_s=WAIT_S)
+        assert (finding.verdict, "-js" in finding.remedy) == (Verdict.BAD, True)
+
+
+@pytest.mark.slow
+async def test_kafka_that_answers() -> None:
+    with kafka_cluster() as cluster:
+        [finding] = await check_kafka(cluster.servers, wait_s=WAIT_S)
+    assert finding.verdict is Verdict.OK
+
+
+def lease(office: str, holder: str = "p-1", *, beat: int = 1) -> Lease:
+    return Lease(office=office, holder=holder, term=3, beat=beat, is_attended=True, since_ms=1)
+
+
+def test_offices_are_judged_by_two_looks() -> None:
+    before = {"scheduler": lease("scheduler", beat=7), "relay": lease("relay", beat=7)}
+    after = {"scheduler": lease("scheduler", beat=8), "relay": lease("relay", beat=7)}
+
+    assert said(judge_offices(before, after, is_counted_here=True)) == [
+        ("ok", "p-1 is the scheduler, in term 3"),
+        ("bad", "p-1 holds the office relay and shows no sign of life"),
+    ]
+    assert [verdict for verdict, _ in said(judge_offices(before, after, is_counted_here=False))] == ["ok", "ok"]
+    nobody = {"scheduler": lease("scheduler", ""), "relay": lease("relay", beat=9)}
+    assert said(judge_offices(before, nobody, is_counted_here=True))[0] == ("warn", "nobody is the scheduler")
+    assert [verdict for verdict, _ in said(judge_offices({}, {}, is_counted_here=True))] == ["warn", "warn"]
+
+
+async def test_an_embedded_database_needs_no_votes() -> None:
+    assert [verdict for verdict, _ in said(await check_election(config()))] == ["ok"]
+
+
+@pytest.mark.service("postgresql")
+async def test_who_is_in_office_is_told(
+    start: Start,  # noqa: F811
+    postgresql_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = config(database_url=postgresql_url, lease_s="1")
+    assert [verdict for verdict, _ in said(await check_election(shared))] == ["warn", "warn"]
+    async with start(database_url=postgresql_url, lease_s="1") as service:
+        await service.scheduler.leading.wait()
+        found = said(await check_election(shared))
+        assert found[0] == ("ok", f"{service.store.origin} is the scheduler, in term 1")
+    monkeypatch.setattr(election, "LOOK_S_MAX", 0.0)
+    gone = config(database_url="postgresql://u@127.0.0.1:1/x")
+    assert said(await check_election(gone)) == []  # said where the database is looked at
+
+
+async def test_kubernetes_is_asked_whether_it_would_let_us(tmp_path: object) -> None:
+    away = load_config(
+        environ={
+            "HOME": "/nowhere",
+            "VIRTFLOW_DATABASE_URL": "postgresql://u@127.0.0.1:1/x",
+            "VIRTFLOW_ELECTION": "kubernetes",
+            "VIRTFLOW_KUBERNETES_URL": "http://127.0.0.1:1",
+            "VIRTFLOW_KUBERNETES_ACCOUNT": str(tmp_path),
+        },
+        known_strategies=strategies.names(),
+    )
+    [finding] = await check_election(away)
+    assert (finding.verdict, "there is no file token" in finding.text) == (Verdict.BAD, True)
