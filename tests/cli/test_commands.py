@@ -316,8 +316,10 @@ def test_events_are_shown(virtflow: Program) -> None:
 
 def test_outlets_are_listed_and_one_that_is_not_there_is_not_found(virtflow: Program) -> None:
     listed = virtflow("get", "outlets")
-    assert (listed.code, json.loads(virtflow("get", "outlets", "-o", "json").out)) == (0, [])
-    assert virtflow("get", "outlets", "-o", "name").out == ""
+    assert (listed.code, listed.lines[0].split()[:3]) == (0, ["OUTLET", "KIND", "STATE"])
+    [callbacks] = json.loads(virtflow("get", "outlets", "-o", "json").out)  # the callbacks of requests
+    assert virtflow("get", "outlets", "-o", "name").lines == [callbacks["name"]]
+    assert json.loads(virtflow("get", "outlet", callbacks["name"], "-o", "json").out)[0]["kind"] == "webhook"
     missing = virtflow("get", "outlet", "nats")
     assert missing.code == Exit.NOT_FOUND
     assert "no outlet 'nats'" in missing.err

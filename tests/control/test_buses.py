@@ -207,7 +207,12 @@ async def test_a_bus_that_the_settings_no_longer_name_is_told_no_more_and_holds_
         await happen(service, 2)
 
         await soon_disabled(service)
-        assert await service.house.outlets.needed_from() is None
+
+        async def held_by_nobody() -> bool:
+            needed_from = await service.house.outlets.needed_from()
+            return needed_from is None or needed_from > 4  # the callbacks of requests have an outlet, too
+
+        await soon(held_by_nobody)
     async with relay(url, tmp_path, sink) as service:
         await until_told(service, sink)
     assert sink.numbers == [1, 2, 3, 4]
@@ -240,7 +245,7 @@ async def test_a_bus_that_lags_too_far_is_left_behind_and_everybody_is_told(url:
         view = await service.house.outlets.get("away")
         assert (view.outlet.cursor, view.behind) == (1000, 2001)
         assert view.outlet.error  # it is away all the same
-        [told] = await service.store.events(EventFilter(types=("outlet.",)), after=1000, limit=10)
+        [told] = await service.store.events(EventFilter(types=("outlet.",), id="away"), after=1000, limit=10)
         assert (told.type, told.id, told.version, told.code) == ("outlet.left_behind", "away", 1, "events_gone")
         assert told.data == {"first": 1, "last": 1000}
         metrics = (await service.house.metrics.text()).decode()
@@ -264,9 +269,10 @@ async def test_a_courier_that_finds_its_events_forgotten_says_so_itself(url: str
     again = MemorySink()
     async with relay(url, tmp_path, again) as service:
         await until_told(service, again, upto=3011)
-        [told] = await service.store.events(EventFilter(types=("outlet.",)), after=2010, limit=10)
+        [told] = await service.store.events(EventFilter(types=("outlet.",), id="memory"), after=2010, limit=10)
         assert told.data == {"first": 11, "last": 2010}
-    assert again.numbers == [*range(2011, 3012)]
+        await until_told(service, again)
+        assert again.numbers == [*range(2011, await newest(service) + 1)]
 
 
 async def soon_disabled(service: Service) -> None:

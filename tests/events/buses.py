@@ -20,6 +20,8 @@ from virtflow.testing.sink import MemorySink
 
 
 class Bus(Protocol):
+    #: of its outlet
+    name: str
     #: settings of the service that name it
     settings: dict[str, str]
 

@@ -29,13 +29,18 @@ async def happen(client: httpx.AsyncClient, count: int) -> None:
         assert answer.status_code == 200, answer.text
 
 
-async def until_told(client: httpx.AsyncClient) -> None:
+async def outlet_of(client: httpx.AsyncClient, bus: Bus) -> dict[str, Any]:
+    """Empty as long as there is none."""
+    answer = await client.get(f"/v1/outlets/{bus.name}")
+    return {} if answer.status_code == 404 else dict(answer.json())
+
+
+async def until_told(client: httpx.AsyncClient, bus: Bus) -> None:
     """The bus was told of everything that happened so far."""
     newest = (await client.get("/v1/events")).json()["newest"]
     async with asyncio.timeout(WITHIN_S):
         while True:
-            [outlet] = (await client.get("/v1/outlets")).json()["items"] or [{"cursor": -1}]
-            if outlet["cursor"] >= newest:
+            if (await outlet_of(client, bus)).get("cursor", -1) >= newest:
                 return
             await asyncio.sleep(0.02)
 
@@ -70,7 +75,7 @@ async def test_a_relay_killed_between_publishing_and_its_cursor_loses_nothing(li
             # more was published than the cursor knows of
             assert (await client.get("/v1/events")).json()["newest"] >= arrived > 0
             await happen(client, 2 * POOLS)
-            await until_told(client)
+            await until_told(client, listening)
             await check(client, listening)
 
 
@@ -79,19 +84,19 @@ async def test_a_bus_that_is_away_in_the_middle_is_told_when_it_is_back(listenin
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         with running(server):
             await happen(client, 10)
-            await until_told(client)
+            await until_told(client, listening)
             await asyncio.to_thread(listening.go_away)
             await happen(client, 10)  # nobody who orders notices
-            await until_failing(client)
+            await until_failing(client, listening)
             await asyncio.to_thread(listening.come_back)
             await happen(client, 10)
-            await until_told(client)
-            [outlet] = (await client.get("/v1/outlets")).json()["items"]
+            await until_told(client, listening)
+            outlet = await outlet_of(client, listening)
             assert (outlet["state"], outlet["behind"], outlet["error"]) == ("ok", 0, "")
             await check(client, listening)
 
 
-async def until_failing(client: httpx.AsyncClient) -> None:
+async def until_failing(client: httpx.AsyncClient, bus: Bus) -> None:
     async with asyncio.timeout(2 * line.ACKNOWLEDGE_S_MAX + WITHIN_S):
-        while (await client.get("/v1/outlets")).json()["items"][0]["state"] != "failing":
+        while (await outlet_of(client, bus)).get("state") != "failing":
             await asyncio.sleep(0.02)
