@@ -194,6 +194,7 @@ async def test_what_another_process_accepted_goes_on_in_the_same_trace(
         for book in books
     )
     async with first.running(), second.running():
+        await soon(lambda: first.scheduler.is_leading or second.scheduler.is_leading)
         leads, follows = (0, 1) if first.scheduler.is_leading else (1, 0)
         leader, follower = (first, second)[leads], (first, second)[follows]
         await register(leader, host("bm-1"))
