@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, fsck, http, restart, store, tracing
+from bench import engine, failover, fsck, http, restart, store, tracing
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -264,6 +264,24 @@ def measure_memory(database: str, folder: Folder, *, quick: bool) -> Found:
 
 
 # ── the checker ───────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_failover(folder: Folder, *, quick: bool) -> Found:
+    found = failover.measure(folder.path / "failover", hosts=HOSTS, kills=5 if quick else 50)
+    blank = Figure(key="", what="", measured=0, unit="s", less_is_better=True)
+    figures = [
+        replace(
+            blank,
+            key=f"failover.p{percent}",
+            what=f"leader killed, next placement, p{percent}: {found.hosts:,} hosts, lease {found.lease_s:g} s",
+            measured=found.quantile_s(percent / 100),
+            goal=goal,
+            stretch=stretch,
+            beside=f"{len(found.taken_s)} kills, the longest {max(found.taken_s):.2f} s",
+        )
+        for percent, goal, stretch in ((50, 1.0, 0.5), (99, 2.5, 1.0))
+    ]
+    return figures, {"failover": found.document()}
 
 
 def measure_fsck(databases: list[str], folder: Folder, *, quick: bool) -> Found:
