@@ -22,7 +22,7 @@ from bench.report import Figure
 
 SECTIONS = ("engine", "store", "http", "restart", "memory")
 #: measured when asked for
-MORE_SECTIONS = ("failover", "fsck", "tracing")
+MORE_SECTIONS = ("failover", "fsck", "relay", "tracing")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +70,7 @@ def _measure(run: Run, only: Sequence[str]) -> int:
         "restart": lambda: parts.measure_restart(run.databases[0], run.folders[0], quick=run.quick),
         "failover": lambda: parts.measure_failover(run.folders[0], quick=run.quick),
         "fsck": lambda: parts.measure_fsck(run.databases, run.folders[0], quick=run.quick),
+        "relay": lambda: parts.measure_relay(run.databases, run.folders[0], quick=run.quick),
         "tracing": lambda: parts.measure_tracing(run.folders[-1], quick=run.quick),
         "memory": lambda: parts.measure_memory(run.databases[0], run.folders[0], quick=run.quick),
     }

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, failover, fsck, http, restart, store, tracing
+from bench import engine, failover, fsck, http, relay, restart, store, tracing
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -303,6 +303,35 @@ def measure_fsck(databases: list[str], folder: Folder, *, quick: bool) -> Found:
         for one in found
     ]
     return figures, {"fsck": [asdict(one) for one in found]}
+
+
+# ── buses ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_relay(databases: list[str], folder: Folder, *, quick: bool) -> Found:
+    found = [
+        relay.measure(
+            folder.path / f"relay-{bus}-{database}",
+            bus=bus,
+            database=database,
+            events=20_000 if quick else 100_000,
+            singles=200,
+        )
+        for database in databases
+        for bus in relay.BUSES
+        if relay.is_here(bus)
+    ]
+    figures = [
+        Figure(
+            key=f"relay.{one.bus}.{one.database}",
+            what=f"{one.events:,} events from the log of {NAMES[one.database]} to {one.bus}",
+            measured=one.events_per_s,
+            unit="/s",
+            beside=f"one alone: {one.lag_s_median * 1000:.1f} ms, p99 {one.lag_s_p99 * 1000:.0f} ms",
+        )
+        for one in found
+    ]
+    return figures, {"relay": [asdict(one) for one in found]}
 
 
 # ── tracing ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,9 @@
 """Which buses there are follows the settings; what is wrong with one is said in words that help."""
 
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import aio_pika
 import pytest
@@ -34,6 +36,21 @@ def test_kafka_without_its_extra_names_the_setting_and_the_remedy(monkeypatch: p
         open_sinks(nats_url=NOTHING, kafka_servers="h:1", amqp_url=NOTHING, prefix="virtflow")
     assert refused.value.setting == "events_kafka_servers"
     assert "pip install 'virtflow[kafka]'" in refused.value.remedy
+
+
+def test_the_program_refuses_to_start_without_it_in_two_sentences(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['aiokafka'] = None; from virtflow.main import serve; "
+        "sys.exit(serve(['--database-url', 'sqlite://', '--events-kafka-servers', 'h:1']))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, env={"HOME": str(tmp_path)}
+    )
+    assert ran.returncode == 78
+    assert ran.stdout == ""
+    refusal, remedy = ran.stderr.splitlines()
+    assert "events_kafka_servers='h:1'" in refusal
+    assert "pip install 'virtflow[kafka]'" in remedy
 
 
 def test_the_bus_of_another_package_is_opened_with_its_location_and_the_prefix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ RETURNING outlet.name;
 
 -- place_outlet --
 -- Somebody wants it to be told again from there, or no sooner than there.
-UPDATE outlet SET cursor = $1, updated_ms = $2, error = '' WHERE name = $3;
+UPDATE outlet SET cursor = $1, updated_ms = $2, error = '', failing_since_ms = NULL WHERE name = $3;
 
 -- mark_outlet --
 -- Why it is told no further.
