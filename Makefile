@@ -9,10 +9,10 @@ export PY
 unexport MAKEFLAGS MFLAGS  # programs started from here are not part of this make
 
 .DEFAULT_GOAL = help
-.PHONY: help setup setup-dev demo node-up api-up check test static bench bench-cluster bench-peers simulate chaos format lock clean
+.PHONY: help setup setup-dev demo demo-cluster node-up api-up check test static bench bench-cluster bench-peers simulate chaos format lock clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup:  ## install virtflow into .venv from the pinned requirement files (PY= names a Python)
 	@tools/setup.sh run
@@ -22,6 +22,10 @@ setup-dev:  ## the same with everything to work on virtflow: tests, linters, typ
 
 demo: setup  ## see it work: a simulated fleet on this machine (ARGS= passes options)
 	@$(BIN)/virtflow demo $(ARGS)
+
+demo-cluster: setup-dev  ## the real thing: PostgreSQL, RabbitMQ, NATS, six processes; a leader dies (ARGS= passes options)
+	@tools/services.sh
+	@$(BIN)/python -m virtflow.testing.demo_cluster $(ARGS)
 
 node-up: setup  ## start a node API with simulated hosts on port 5000
 	@$(BIN)/virtflow node-api $(ARGS)
