@@ -16,6 +16,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now_s
 
+    def jump(self, seconds: float) -> None:
+        """As if the process had been stopped for so long."""
+        self._now_s += seconds
+
     def _run_once(self) -> None:
         waiting: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         while waiting and waiting[0].cancelled():
