@@ -27,5 +27,5 @@ def is_here() -> bool:
 @contextlib.contextmanager
 def postgresql_in(folder: Path) -> Iterator[str]:
     """The URL of an empty database whose files are in `folder`."""
-    with postgres_server(folder=folder, **SETTINGS) as server:
+    with postgres_server(folder=folder.absolute(), **SETTINGS) as server:
         yield server.url("postgres")

@@ -12,6 +12,7 @@ import json
 import pstats
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -75,7 +76,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--how", choices=("samples", "calls"), default="samples")
     parser.add_argument("--database", choices=(http.SQLITE, http.POSTGRESQL), default=http.SQLITE)
     parser.add_argument("--place", choices=("disk", "memory"), default="disk")
-    parser.add_argument("--work", default=".", help="a folder on the disk to measure on")
+    parser.add_argument("--work", default=tempfile.gettempdir(), help="a folder on the disk to measure on")
     parser.add_argument("--hosts", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=5.0)

@@ -1,7 +1,7 @@
 """A line in the log for each task, with the time that each of its steps took."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import structlog
@@ -29,7 +29,8 @@ class Steps(NamedTuple):
 class _Line(NamedTuple):
     is_notable: bool
     event: str
-    fields: dict[str, Any]
+    #: made only when the line is written: a round has thousands
+    fields: Callable[[], dict[str, Any]]
 
 
 class Journal:
@@ -39,18 +40,18 @@ class Journal:
         self._log = structlog.get_logger("virtflow.tasks").bind()
         # asked once: thousands of lines a second that nobody writes are not made either
         self._notes_all = self._log.is_enabled_for(logging.DEBUG)
+        self._notes_any = self._log.is_enabled_for(logging.INFO)
 
     def settled(self, decided: Round, outcome: Outcome, steps: Steps) -> None:
-        if not self._notes_all and not _is_notable(decided, steps):
+        if not self._notes_any or not (self._notes_all or _is_notable(decided, steps)):
             return
         notable = 0
         for line in _lines(decided, outcome, steps):
-            if not line.is_notable:
-                self._log.debug(line.event, **line.fields)
-                continue
-            notable += 1
-            if notable <= LINES_MAX:
-                self._log.info(line.event, **line.fields)
+            notable += line.is_notable
+            if not line.is_notable and self._notes_all:
+                self._log.debug(line.event, **line.fields())
+            elif line.is_notable and notable <= LINES_MAX:
+                self._log.info(line.event, **line.fields())
         if notable > LINES_MAX:
             self._log.info("tasks.more", count=notable - LINES_MAX)
 
@@ -67,36 +68,43 @@ def _lines(decided: Round, outcome: Outcome, steps: Steps) -> Iterator[_Line]:
     over = set(outcome.over)
     asked = {task.id: submission for submission in decided.submissions for task in submission.tasks}
 
-    def fields(task: Waiting, **more: Any) -> dict[str, Any]:
+    def waited_s(task: Waiting) -> float:
         submission = asked.get(task.id)
-        waited_s = (
-            steps.began_s - _handed_in_s(submission.due_s) if submission is not None else _waited_s(task, decided)
-        )
-        known = {"pool": task.shape.pool, "request_id": submission.cause.request_id if submission else ""}
-        return {
-            "task": id_to_text(task.id),
-            "vm": task.name or derived_vm_name(task.id),
-            **{name: value for name, value in (known | more).items() if value},
-            "waited_ms": _ms(waited_s),
-            "decided_ms": _ms(steps.decided_s - steps.began_s),
-            "committed_ms": _ms(steps.committed_s - steps.decided_s),
-            "told_ms": _ms(steps.told_s - steps.committed_s),
-            "total_ms": _ms(waited_s + steps.told_s - steps.began_s),
-        }
+        if submission is None:
+            return _waited_s(task, decided)
+        return steps.began_s - _handed_in_s(submission.due_s)
+
+    def line(event: str, task: Waiting, *, is_notable: bool, **more: Any) -> _Line:
+        submission = asked.get(task.id)
+        more["request_id"] = submission.cause.request_id if submission else ""
+        return _Line(is_notable, event, lambda: _fields(task, waited_s(task), steps, more))
 
     for task, placement in decided.placed:
         if task.id in over:
-            line = fields(task, host=placement.host, tries=task.attempt + 1)
-            yield _Line(line["total_ms"] >= SLOW_S * 1000, "task.placed", line)
+            is_slow = waited_s(task) + steps.told_s - steps.began_s >= SLOW_S
+            yield line("task.placed", task, is_notable=is_slow, host=placement.host, tries=task.attempt + 1)
     for task, _ in decided.queued:
-        yield _Line(not decided.is_acceptance, "task.accepted" if decided.is_acceptance else "task.waits", fields(task))
+        event = "task.accepted" if decided.is_acceptance else "task.waits"
+        yield line(event, task, is_notable=not decided.is_acceptance)
     for task, _ in decided.retried:
-        yield _Line(False, "task.retried", fields(task, tries=task.attempt))
+        yield line("task.retried", task, is_notable=False, tries=task.attempt)
     for task, code, why in decided.failed:
         if task.id in over:
-            yield _Line(
-                True, "task.failed", fields(task, tries=task.attempt + 1, code=code or why.code, reason=why.text)
-            )
+            tries = task.attempt + 1
+            yield line("task.failed", task, is_notable=True, tries=tries, code=code or why.code, reason=why.text)
+
+
+def _fields(task: Waiting, waited_s: float, steps: Steps, more: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "task": id_to_text(task.id),
+        "vm": task.name or derived_vm_name(task.id),
+        **{name: value for name, value in ({"pool": task.shape.pool} | more).items() if value},
+        "waited_ms": _ms(waited_s),
+        "decided_ms": _ms(steps.decided_s - steps.began_s),
+        "committed_ms": _ms(steps.committed_s - steps.decided_s),
+        "told_ms": _ms(steps.told_s - steps.committed_s),
+        "total_ms": _ms(waited_s + steps.told_s - steps.began_s),
+    }
 
 
 def _handed_in_s(due_s: float) -> float:
