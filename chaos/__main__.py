@@ -19,6 +19,7 @@ from chaos import report
 from chaos.load import CLIENTS
 from chaos.nemeses import NEMESES, Nemesis
 from chaos.run import Outcome, run
+from virtflow.testing import postgres, rabbitmq
 
 HOURS = "CHAOS_HOURS"
 
@@ -29,7 +30,14 @@ def main(argv: Sequence[str]) -> int:
         print("\n".join(f"{one.name:<17} {one.goal:<4} {one.does}" for one in NEMESES.values()))
         return 0
     began_s = time.monotonic()
-    outcomes = asyncio.run(_run_all(options))
+    try:
+        _look_for_programs(options.only)
+        outcomes = asyncio.run(_run_all(options))
+    except FileNotFoundError as missing:
+        _say(str(missing))
+        return 2
+    except KeyboardInterrupt:
+        return 130
     for words in (words for outcome in outcomes for words in outcome.judgement.words):
         _say(words)
     for missed in (missed for outcome in outcomes for missed in report.misses(outcome)):
@@ -41,6 +49,13 @@ def main(argv: Sequence[str]) -> int:
         options.out.write_text(json.dumps(document, indent=2) + "\n")
     print(json.dumps(document))
     return 1 if any(outcome.violations for outcome in outcomes) else 0
+
+
+def _look_for_programs(nemeses: Sequence[Nemesis]) -> None:
+    """FileNotFoundError says what to install."""
+    postgres.find_program("postgres")
+    if any(nemesis.brokered for nemesis in nemeses):
+        rabbitmq.find_program("rabbitmq-server")
 
 
 async def _run_all(options: argparse.Namespace) -> list[Outcome]:

@@ -79,6 +79,7 @@ async def run(
             if number % BATCH == 0 or number == rounds:
                 outcome.judgement = await judge(here)
                 if outcome.violations:
+                    say(f"{nemesis.name}: WRONG after {number} rounds: {outcome.judgement.broken}")
                     break
                 say(f"{nemesis.name}: {number} of {rounds} rounds, {outcome.judgement.events:,} events, all holds")
         _count(here, outcome)

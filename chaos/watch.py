@@ -76,7 +76,8 @@ class Watch:
                         await self._news.wait()
                 self._news.clear()
         finally:
-            connection.terminate()
+            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.close(timeout=_CONNECT_S_MAX)
 
     async def _take(self, commit: Commit) -> None:
         self._seq = commit.seq

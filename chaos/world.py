@@ -53,15 +53,17 @@ class World:
     def schedulers(self) -> list[Process]:
         return [process for process in self.cluster if process.name.startswith("scheduler")]
 
+    def last_leader(self) -> Process:
+        """Who placed last: most likely he still leads."""
+        last = self.watch.last_placement
+        pids = {process.pid: process for process in self.schedulers if process.is_alive()}
+        return pids.get(last.pid if last else 0) or next(iter(pids.values()))
+
     async def leader(self) -> Process:
         """Who placed last, if he still leads; otherwise whoever does. There is an heir beside him."""
-        last = self.watch.last_placement
-        for process in self.schedulers:
-            if last is not None and process.is_alive() and process.pid == last.pid and not process.is_stopped:
-                await self.until(lambda one=process: self._has_heir(one), f"an heir beside {process.name}")
-                if await asyncio.to_thread(process.is_leading):
-                    return process
-        leader = await asyncio.to_thread(self.cluster.wait_for_leader)
+        leader = self.last_leader()
+        if not await asyncio.to_thread(leader.is_leading):
+            leader = await asyncio.to_thread(self.cluster.wait_for_leader)
         await self.until(lambda: self._has_heir(leader), f"an heir beside {leader.name}")
         return leader
 
@@ -71,11 +73,13 @@ class World:
                 return True
         return False
 
-    async def until(self, holds: Callable[[], Awaitable[bool]], what: str, *, within_s: float = PATIENCE_S) -> None:
+    async def until(
+        self, holds: Callable[[], Awaitable[bool]], what: str, *, within_s: float = PATIENCE_S, poll_s: float = _POLL_S
+    ) -> None:
         try:
             async with asyncio.timeout(within_s):
                 while not await holds():
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(poll_s)
         except TimeoutError:
             logs = await asyncio.to_thread(self.cluster.log_tails)
             raise TimeoutError(f"waited {within_s:g} s in vain for {what}:\n{logs}") from None

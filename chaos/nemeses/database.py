@@ -8,7 +8,6 @@ from chaos.nemeses.nemesis import Nemesis
 from chaos.world import World, anywhere
 
 BACKENDS_MAX = 4
-SWALLOWED_S_MAX = 5.0
 _KILL_BACKENDS = """
     SELECT count(pg_terminate_backend(pid)) FROM (
         SELECT pid FROM pg_stat_activity
@@ -20,14 +19,15 @@ _KILL_BACKENDS = """
 
 async def lose_commit(world: World, chance: random.Random) -> float:
     """The reply to a COMMIT never comes, and the connection is gone: nobody was told what has happened."""
-    working = [*world.apis, await world.leader()]
-    wire = world.wires[chance.choice(working).name]
+    wire = world.wires[chance.choice([*world.apis, world.last_leader()]).name]
     before, struck_s = wire.swallowed, time.monotonic()
     wire.swallow_reply_to = b"COMMIT"
+
+    async def is_swallowed() -> bool:
+        return wire.swallowed > before
+
     try:
-        async with asyncio.timeout(SWALLOWED_S_MAX):
-            while wire.swallowed == before:
-                await asyncio.sleep(0.001)
+        await world.until(is_swallowed, "a COMMIT on its way", poll_s=0.002)
     finally:
         wire.swallow_reply_to = None
     return await world.next_acceptance(after_s=time.monotonic()) + time.monotonic() - struck_s

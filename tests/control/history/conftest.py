@@ -132,6 +132,9 @@ async def live_a_life(path: Path, url: str) -> None:
         async with service.store.transaction() as tx:
             _, newest = await service.store.event_range()
             await tx.add_outlets([Outlet(name="bus", kind="nats", cursor=newest)])
+        async with asyncio.timeout(20):  # who writes down what callbacks are owed has read everything
+            while any(outlet.cursor < newest for outlet in await service.store.outlets()):
+                await asyncio.sleep(0.02)
 
 
 async def with_a_key(service: Service, name: str) -> None:

@@ -160,6 +160,11 @@ async def an_old_leader_decided(database: Database) -> None:
 
 
 @plant("I14")
+async def a_leader_was_given_an_old_fence(database: Database) -> None:
+    await database.add_event({"type": "leader.elected", "kind": "leader", "id": "scheduler", "fence": 1, "at_ms": 1})
+
+
+@plant("I14")
 async def two_processes_held_one_fence(database: Database) -> None:
     for last, events in await database.log():
         if events[0].get("vm") == "answered":

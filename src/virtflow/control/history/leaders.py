@@ -5,7 +5,7 @@ from virtflow.control.history.report import Report
 
 
 class Leaders:
-    """The fences of placements, in the order of the log."""
+    """The fences of leaders and of their placements, in the order of the log."""
 
     def __init__(self, report: Report, *, newest: int) -> None:
         self._report = report
@@ -17,6 +17,13 @@ class Leaders:
         for place, line in enumerate(commit.lines):
             if line.type == "task.completed":
                 self._check(line.fence, commit.origin, commit.first + place)
+            elif line.type == "leader.elected":
+                self._check_new(line.fence, commit.first + place)
+                self._check(line.fence, commit.origin, commit.first + place)
+
+    def _check_new(self, fence: int, seq: int) -> None:
+        if fence <= self._last:
+            self._report.add("I14", f"event {seq} gives fence {fence} to a leader after {self._last}", seq=seq)
 
     def _check(self, fence: int, origin: str, seq: int) -> None:
         if fence == self._last and self.holders.get(fence) == origin:
