@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, failover, fsck, http, relay, restart, store, tracing
+from bench import engine, failover, fsck, http, queue, relay, restart, store, tracing
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -332,6 +332,43 @@ def measure_relay(databases: list[str], folder: Folder, *, quick: bool) -> Found
         for one in found
     ]
     return figures, {"relay": [asdict(one) for one in found]}
+
+
+# ── the queue ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_queue(folder: Folder, *, quick: bool) -> Found:
+    found = queue.measure(folder.path, quick=quick)
+    carried = found.carried
+    ways = {"RabbitMQ": found.by_broker, "RabbitMQ that is away": found.broker_down, "no broker": found.database}
+    figures = [
+        Figure(
+            key="queue.knocks",
+            what="knocks called, carried, confirmed and looked at",
+            measured=carried.knocks_per_s,
+            unit="/s",
+            beside=f"{carried.knocks_per_s / carried.library_per_s:,.0f}× what messages of one id make",
+        ),
+        Figure(
+            key="queue.alone",
+            what="the same one by one, each seen before the next is called",
+            measured=carried.alone_per_s,
+            unit="/s",
+            beside=f"{carried.library_per_s:,.0f}/s confirmed messages of the library alone",
+        ),
+    ]
+    for way, delays in ways.items():
+        figures.append(
+            Figure(
+                key=f"queue.delay.{way}",
+                what=f"from 202 to a host elsewhere, p50, {way}",
+                measured=delays.p50_ms,
+                unit="ms",
+                less_is_better=True,
+                beside=f"p99 {delays.p99_ms:.1f} ms; {delays.accepted_per_s:,.0f} accepted/s, one after the other",
+            )
+        )
+    return figures, {"queue": {name: part._asdict() for name, part in found._asdict().items()}}
 
 
 # ── tracing ───────────────────────────────────────────────────────────────────────────────────────

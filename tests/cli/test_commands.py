@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -356,3 +357,46 @@ def test_no_strategy_of_that_name(virtflow: Program) -> None:
     ran = virtflow("get", "strategy", "cleverest")
     assert ran.code == Exit.NOT_FOUND
     assert "least_loaded" in ran.err
+
+
+# ── dead letters ──────────────────────────────────────────────────────────────────────────────────
+
+
+def dead_letter(virtflow: Program, name: str) -> str:
+    """Of a VM that nothing can carry, and that may not wait for long."""
+    virtflow("place", name, "--cpu", "9999", "--pool", "general", "--deadline", "1")
+    while True:
+        found = [one for one in json.loads(virtflow("dead", "list", "-o", "json").out) if one["vm"] == name]
+        if found:
+            return str(found[0]["id"])
+        time.sleep(0.05)
+
+
+def test_what_failed_is_listed_sent_again_and_thrown_away(virtflow: Program) -> None:
+    letter = dead_letter(virtflow, "dead-1")
+    listed = virtflow("dead", "list")
+    assert listed.lines[0].split() == ["LETTER", "KIND", "CODE", "AGE", "POOL", "VM"]
+    assert any(letter in line and "deadline_exceeded" in line for line in listed.lines)
+    sent = virtflow("dead", "requeue", letter)
+    assert sent.code == Exit.OK
+    again = sent.out.removeprefix(f"{letter} sent again as ").strip()
+    assert virtflow("get", "task", again, "-o", "name").lines == [again]
+    assert letter not in virtflow("dead", "list", "-o", "name").lines
+    assert letter in virtflow("dead", "list", "--all", "-o", "name").lines
+    refused = virtflow("dead", "requeue", letter)
+    assert (refused.code, refused.out) == (Exit.CONFLICT, "")
+    assert f"sent again already as task {again}" in refused.err
+    assert virtflow("dead", "delete", letter).out == f"{letter} deleted\n"
+    assert virtflow("dead", "delete", letter).code == Exit.NOT_FOUND
+
+
+def test_all_letters_are_sent_again_or_thrown_away_at_once(virtflow: Program) -> None:
+    dead_letter(virtflow, "dead-2")
+    assert "sent again as" in virtflow("dead", "requeue", "--all", "--yes").out
+    dead_letter(virtflow, "dead-3")
+    assert virtflow("dead", "delete", "--all", "--yes", "--kind", "task").code == Exit.OK
+    assert virtflow("dead", "delete", "--all", "--yes", "--kind", "message").err == "No dead letters.\n"
+    assert virtflow("dead", "requeue").code == Exit.USAGE
+    assert virtflow("dead", "delete", "some", "--all").code == Exit.USAGE
+    assert virtflow("dead", "list", "--kind", "ghost").code == Exit.FAILED
+    assert yaml.safe_load(virtflow("dead", "list", "-o", "yaml").out) is not None

@@ -38,7 +38,7 @@ def columns(screen: Screen) -> "list[Column[DeadLetter]]":
         Column("POOL", lambda letter: words.say_pool(letter.pool) if letter.tasks else ""),
         Column("VM", lambda letter: letter.vm),
         Column("TASKS", lambda letter: str(len(letter.tasks)) if len(letter.tasks) > 1 else "", is_number=True),
-        Column("SENT AGAIN AS", _sent, is_needed=True),
+        Column("SENT AGAIN AS", _sent),
         Column("REASON", lambda letter: letter.reason, is_wide=True),
     ]
 
