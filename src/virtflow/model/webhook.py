@@ -3,6 +3,8 @@
 import base64
 import binascii
 import enum
+from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -56,6 +58,17 @@ DELIVERY_NEXT: dict[DeliveryState, frozenset[DeliveryState]] = {
     DeliveryState.DELIVERED: frozenset({DeliveryState.WAITING}),
     DeliveryState.DEAD: frozenset({DeliveryState.WAITING}),
 }
+
+
+S = TypeVar("S", WebhookState, DeliveryState)
+
+
+def diagram(table: Mapping[S, frozenset[S]]) -> str:
+    """One of the tables as a Mermaid diagram, for docs/."""
+    lines: list[str] = ["```mermaid", "stateDiagram-v2", f"    [*] --> {min(table).word}"]
+    for state, following in sorted(table.items()):
+        lines += [f"    {state.word} --> {one.word}" for one in sorted(following)]
+    return "\n".join([*lines, "```", ""])
 
 
 def check_webhook_move(current: WebhookState, following: WebhookState) -> WebhookState:

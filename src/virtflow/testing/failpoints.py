@@ -37,13 +37,14 @@ TRANSACTION_STEPS = (
     "give_room",
     "add_hosts",
     "set_cordon",
-    "move_outlets",
 )
+#: the steps of an event on its way to a receiver
+DELIVERY_STEPS = ("move_outlets", "add_deliveries", "settle_deliveries")
 POINTS = (
     "api.received",
     "api.before_reply",
     "tx.begin",
-    *(f"tx.{step}" for step in TRANSACTION_STEPS),
+    *(f"tx.{step}" for step in (*TRANSACTION_STEPS, *DELIVERY_STEPS)),
     "tx.before_commit",
     "tx.after_commit",
 )
