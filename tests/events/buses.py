@@ -24,6 +24,7 @@ class Bus(Protocol):
     name: str
     #: settings of the service that name it
     settings: dict[str, str]
+    is_away: bool
 
     def open(self) -> Sink: ...
 
@@ -39,7 +40,27 @@ class Bus(Protocol):
     def come_back(self) -> None: ...
 
 
-class NatsBus:
+class _Server:
+    """What all servers have in common: they go away and come back."""
+
+    is_away = False
+
+    def go_away(self) -> None:
+        self.is_away = True
+        self._go_away()
+
+    def come_back(self) -> None:
+        self._come_back()
+        self.is_away = False
+
+    def _go_away(self) -> None:
+        raise NotImplementedError
+
+    def _come_back(self) -> None:
+        raise NotImplementedError
+
+
+class NatsBus(_Server):
     name = "nats"
 
     def __init__(self, server: NatsServer, prefix: str) -> None:
@@ -55,14 +76,14 @@ class NatsBus:
     async def bodies(self) -> Sequence[bytes]:
         return await self._server.bodies(f"{self._prefix}-events")
 
-    def go_away(self) -> None:
+    def _go_away(self) -> None:
         self._server.kill()
 
-    def come_back(self) -> None:
+    def _come_back(self) -> None:
         self._server.start()
 
 
-class KafkaBus:
+class KafkaBus(_Server):
     name = "kafka"
 
     def __init__(self, cluster: KafkaCluster, prefix: str) -> None:
@@ -80,14 +101,14 @@ class KafkaBus:
         assert all(json.loads(body)["subject"] == key.decode() for key, body in records)
         return [body for _, body in records]
 
-    def go_away(self) -> None:
+    def _go_away(self) -> None:
         self._cluster.pause()  # what it holds would not survive a kill
 
-    def come_back(self) -> None:
+    def _come_back(self) -> None:
         self._cluster.resume()
 
 
-class AmqpBus:
+class AmqpBus(_Server):
     name = "amqp"
 
     def __init__(self, server: RabbitmqServer, url: str, prefix: str) -> None:
@@ -114,10 +135,10 @@ class AmqpBus:
                 self._taken.append(message.body)
         return self._taken
 
-    def go_away(self) -> None:
+    def _go_away(self) -> None:
         self._server.kill()
 
-    def come_back(self) -> None:
+    def _come_back(self) -> None:
         self._server.start()
 
     @property
@@ -131,7 +152,7 @@ class AmqpBus:
             yield await connection.channel()
 
 
-class MemoryBus:
+class MemoryBus(_Server):
     """The fake that other tests use: held to the same."""
 
     name = "memory"
@@ -149,10 +170,10 @@ class MemoryBus:
     async def bodies(self) -> Sequence[bytes]:
         return [as_json(event) for event in self._sink.arrived]
 
-    def go_away(self) -> None:
+    def _go_away(self) -> None:
         self._sink.is_away = True
 
-    def come_back(self) -> None:
+    def _come_back(self) -> None:
         self._sink.is_away = False
 
 

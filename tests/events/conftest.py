@@ -51,10 +51,17 @@ REAL = ["nats", "kafka", pytest.param("amqp", marks=RABBITMQ)]
 
 
 @pytest.fixture(params=REAL)
-def real_bus(request: pytest.FixtureRequest) -> Bus:
-    return make_bus(request.param, request)
+def real_bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
+    yield from lent(make_bus(request.param, request))
 
 
 @pytest.fixture(params=["memory", *REAL])
-def bus(request: pytest.FixtureRequest) -> Bus:
-    return make_bus(request.param, request)
+def bus(request: pytest.FixtureRequest) -> Iterator[Bus]:
+    yield from lent(make_bus(request.param, request))
+
+
+def lent(bus: Bus) -> Iterator[Bus]:
+    """A test that fails while the bus is away spoils nothing for the next one."""
+    yield bus
+    if bus.is_away:
+        bus.come_back()
