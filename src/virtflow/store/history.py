@@ -18,6 +18,7 @@ FIRST_KEYS: Mapping[str, object] = {
     "history_tasks": b"",
     "history_gone": b"",
     "history_answers": -1,
+    "history_deliveries": b"",
     "history_log": -1,
 }
 #: Rows that are short; those of the log hold up to a thousand events each.

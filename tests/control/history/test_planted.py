@@ -141,6 +141,12 @@ sql("I10", "a_cordon_was_lost", "UPDATE host SET cordoned = (1 = 0) WHERE name =
 sql("I10", "a_pool_changed_in_silence", "UPDATE pool SET version = version + 1")
 sql("I11", "an_outlet_was_not_told_of_the_last", "UPDATE outlet SET cursor = cursor - 1", at_rest=True)
 sql("I12", "an_outlet_was_told_what_never_happened", "UPDATE outlet SET cursor = cursor + 5")
+_DELIVERY = (
+    "INSERT INTO delivery (id, line, seq, type, subject, message_id, body, state, tries, next_try_ms, created_ms, "
+    "since_ms) SELECT id, 'shop', {seq}, 'x', 'x', 'x', id, {state}, 0, 0, 1, 1 FROM task WHERE vm_name = 'vm-1'"
+)
+sql("I11", "a_receiver_was_not_told_yet", _DELIVERY.format(seq=1, state=0), at_rest=True)
+sql("I12", "a_receiver_was_told_what_never_happened", _DELIVERY.format(seq=1_000_000, state=1))
 sql("I14", "a_fence_was_never_given", "UPDATE counter SET value = 0 WHERE name = 'fence'")
 sql("I14", "a_vm_bears_a_fence_to_come", "UPDATE instance SET fence = 9 WHERE name = 'vm-3'")
 
@@ -213,3 +219,11 @@ async def test_an_honest_database_holds(database: Database) -> None:
     assert [verdict for verdict in report.verdicts() if verdict.violations] == []
     assert (report.hosts, report.vms, report.tasks, report.answers) == (3, 7, 11, 1)
     assert report.events == report.newest_event == sum([len(events) for _, events in await database.log()])
+
+
+async def test_a_receiver_that_is_switched_off_is_owed_nothing(database: Database) -> None:
+    await database.run(
+        _DELIVERY.format(seq=1, state=0),
+        "UPDATE outlet SET name = 'webhook/shop', enabled = (1 = 0), cursor = 1 WHERE name = 'bus'",
+    )
+    assert (await database.checked(at_rest=True)).violated == []

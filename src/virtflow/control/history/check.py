@@ -5,6 +5,7 @@ from pathlib import Path
 
 from virtflow.control.history.answers import check_answers
 from virtflow.control.history.clients import Clients, Operation, read_histories
+from virtflow.control.history.deliveries import check_deliveries
 from virtflow.control.history.hosts import Objects
 from virtflow.control.history.invariants import Source
 from virtflow.control.history.keys import KeyBook
@@ -61,6 +62,7 @@ async def _check(
     rows.check_bounds(tries_max=tries_max, now_ms=newest_ms)
     rows.check_outlets()
     await check_answers(moment, tables, report, book, progress)
+    await check_deliveries(moment, tables, report, progress, at_rest=at_rest)
     if at_rest:
         report.sources.add(Source.REST)
         rows.check_rest()

@@ -59,6 +59,10 @@ SELECT id FROM gone WHERE id > $1 ORDER BY id LIMIT $2;
 -- What was answered to whom, and under which key.
 SELECT id, principal, key, status, body FROM answer WHERE id > $1 ORDER BY id LIMIT $2;
 
+-- history_deliveries --
+-- What receivers of webhooks are owed, and were told.
+SELECT id, seq, state, line FROM delivery WHERE id > $1 ORDER BY id LIMIT $2;
+
 -- history_log --
 -- The event log, by rows.
 SELECT last_seq, first_seq, origin, body FROM event WHERE last_seq > $1 ORDER BY last_seq LIMIT $2;
