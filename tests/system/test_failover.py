@@ -115,19 +115,22 @@ async def everything_is_placed(client: httpx.AsyncClient, url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_service_that_may_not_vote_does_not_start_and_says_why(tmp_path: Path, new_postgresql_url: str) -> None:
+async def test_who_may_not_vote_and_should_does_not_start_and_says_why(tmp_path: Path, new_postgresql_url: str) -> None:
+    outside_of_a_pod = {
+        "election": "kubernetes",
+        "kubernetes_url": "http://127.0.0.1:1",
+        "kubernetes_account": str(tmp_path / "nowhere"),
+    }
+
     def told() -> None:
-        with cluster(tmp_path, database_url=new_postgresql_url) as them:
-            one = them.add(
-                "one",
-                election="kubernetes",
-                kubernetes_url="http://127.0.0.1:1",
-                kubernetes_account=str(tmp_path / "nowhere"),
-            )
+        with cluster(tmp_path, database_url=new_postgresql_url, **outside_of_a_pod) as them:
+            one, api = them.add("one", role="scheduler"), them.add("api", role="api")
             one.start()
             assert one.wait_until_gone(within_s=60) == 78
             assert "VIRTFLOW_KUBERNETES_ACCOUNT" in one.log_text()
             assert "choose VIRTFLOW_ELECTION=database" in one.log_text()
             assert "Traceback" not in one.log_text()
+            api.start()  # stands for no office
+            api.wait_until_ready()
 
     await asyncio.to_thread(told)

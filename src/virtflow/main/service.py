@@ -97,7 +97,8 @@ class Service:
     async def running(self) -> AsyncIterator[House]:
         """Opens the store and does what its roles are; on the way out writes what was handed in, and closes."""
         for election in (self.election, self.relay_election):
-            await election.check()
+            if election.office in self.config.role:  # who stands for no office needs no right to vote
+                await election.check()
         await self.store.open()
         try:
             await self.queue.open()
