@@ -22,7 +22,7 @@ from bench.report import Figure
 
 SECTIONS = ("engine", "store", "http", "restart", "memory")
 #: measured when asked for
-MORE_SECTIONS = ("failover", "fsck", "queue", "relay", "tracing")
+MORE_SECTIONS = ("failover", "fsck", "queue", "relay", "tracing", "webhooks")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +73,7 @@ def _measure(run: Run, only: Sequence[str]) -> int:
         "relay": lambda: parts.measure_relay(run.databases, run.folders[0], quick=run.quick),
         "tracing": lambda: parts.measure_tracing(run.folders[-1], quick=run.quick),
         "queue": lambda: parts.measure_queue(run.folders[0], quick=run.quick),
+        "webhooks": lambda: parts.measure_webhooks(run.databases, run.folders[0], quick=run.quick),
         "memory": lambda: parts.measure_memory(run.databases[0], run.folders[0], quick=run.quick),
     }
     for name in only:

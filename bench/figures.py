@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bench import engine, failover, fsck, http, queue, relay, restart, store, tracing
+from bench import engine, failover, fsck, http, queue, relay, restart, store, tracing, webhooks
 from bench.http import Measured, Plan, Verified
 from bench.machine import Folder, fsync_times
 from bench.report import Figure, shown
@@ -332,6 +332,43 @@ def measure_relay(databases: list[str], folder: Folder, *, quick: bool) -> Found
         for one in found
     ]
     return figures, {"relay": [asdict(one) for one in found]}
+
+
+# ── webhooks ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_webhooks(databases: list[str], folder: Folder, *, quick: bool) -> Found:
+    found = [
+        webhooks.measure(
+            folder.path / f"webhooks-{database}-{with_slow}",
+            database=database,
+            with_slow=with_slow,
+            events=500 if quick else 2_500,
+            singles=100 if quick else 500,
+        )
+        for database in databases
+        for with_slow in (False, True)
+    ]
+    figures = [figure for one in found for figure in _webhook_figures(one)]
+    return figures, {"webhooks": [asdict(one) for one in found]}
+
+
+def _webhook_figures(one: webhooks.Delivered) -> list[Figure]:
+    key = f"webhooks.{one.database}.{'slow' if one.with_slow else 'alone'}"
+    beside = f"with a receiver that takes {webhooks.SLOW_S:g} s" if one.with_slow else "all of them healthy"
+    where = f"to {one.receivers} receivers on {NAMES[one.database]}, {beside}"
+    return [
+        Figure(key=f"{key}.rate", what=f"deliveries {where}", measured=one.deliveries_per_s, unit="/s"),
+        Figure(
+            key=f"{key}.delay",
+            what=f"delay p99 of the healthy, {where}",
+            measured=one.delay_s_p99,
+            unit="s",
+            goal=1.0,
+            less_is_better=True,
+            beside=f"median {one.delay_s_median * 1000:.0f} ms; lost {one.lost} of {one.deliveries:,}",
+        ),
+    ]
 
 
 # ── the queue ─────────────────────────────────────────────────────────────────────────────────────
