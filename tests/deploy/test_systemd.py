@@ -1,6 +1,7 @@
 """The units: what systemd itself says of them, and that what they start would start."""
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import pytest
 from tests.deploy.conftest import DEPLOY, config_of
 
 from virtflow.main.doors.door import EXIT_CONFIGURATION, flags_of
+from virtflow.main.parts import make_self_hosts
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 #: of 10: what is left is the network, which it is there for, and writable code, which a compiled engine needs
@@ -83,3 +85,10 @@ def test_the_example_environment_would_start_also_with_everything_uncommented() 
     every = dict(line.removeprefix("#").split("=", 1) for line in lines if re.match(r"#?[A-Z_]+=", line))
     config = config_of({**every, "VIRTFLOW_TOKEN": "t"})
     assert (config.host, config.self_label, config.is_shared) == ("0.0.0.0", "role=seed", True)
+
+
+def test_the_machine_of_a_unit_is_never_a_candidate() -> None:
+    """By its host name, with no setting at all."""
+    hosts = make_self_hosts(config_of({"VIRTFLOW_DATABASE_URL": "postgresql://u@h/n"}))
+    assert hosts.carries(socket.gethostname().partition(".")[0].lower(), "", {})
+    assert not hosts.carries("another-machine", "", {})
