@@ -9,7 +9,7 @@ export PY
 unexport MAKEFLAGS MFLAGS  # programs started from here are not part of this make
 
 .DEFAULT_GOAL = help
-.PHONY: help setup setup-dev demo demo-cluster node-up api-up check test static bench bench-cluster bench-peers simulate chaos format lock clean
+.PHONY: help setup setup-dev demo demo-cluster node-up api-up check test static bench bench-cluster bench-peers simulate planted chaos format lock clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ bench-peers: setup-dev  ## measure other schedulers beside ours
 
 simulate: setup-dev  ## a data centre in one thread: SEEDS=1000 of them, or SEEDS=17..20, or SEED=17 with its trace
 	@$(BIN)/python -m virtflow.testing.simulation $(if $(SEED),--seed $(SEED),$(SEEDS)) $(ARGS)
+
+planted: setup-dev  ## plant bugs on purpose, each guard taken away, and see who notices (ARGS= names some)
+	@$(BIN)/python -m virtflow.testing.planted $(ARGS)
 
 format: setup-dev  ## put the code in order
 	@$(BIN)/ruff format --quiet .

@@ -126,3 +126,23 @@ async def test_who_is_told_to_stop_while_he_ends_another_stops_too() -> None:
     await asyncio.wait([ending], timeout=10)
     assert ending.cancelled()
     assert other.done()
+
+
+async def test_a_failure_of_who_is_ended_does_not_take_the_place_of_being_told_to_stop() -> None:
+    """A process whose lead failed at the moment it was told to stop went on for ever."""
+
+    async def fail() -> None:
+        raise ValueError
+
+    async def work() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            failing = asyncio.create_task(fail())
+            stack.push_async_callback(main_loops.end, failing)
+            await asyncio.sleep(3600)
+
+    working = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    working.cancel()
+    await asyncio.wait([working], timeout=10)
+    assert working.cancelled()

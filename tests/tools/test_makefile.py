@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TARGETS = "setup demo demo-cluster node-up api-up check test bench bench-peers simulate chaos format lock clean"
+TARGETS = "setup demo demo-cluster node-up api-up check test bench bench-peers simulate planted chaos format lock clean"
 REGISTRIES = re.compile(r"(pypi|npmjs|pythonhosted|debian)\.org|--(extra-)?index-url", re.IGNORECASE)
 NOT_OURS = re.compile(r"\.(?!ci$|github$).+|node_modules|__pycache__|dist|results")
 

@@ -225,8 +225,13 @@ class Scheduler:
 
     async def _know_everything(self) -> None:
         """After the fence: whoever led before can commit nothing more."""
-        await (self._follower.catch_up() if self._follower.is_warm and not self._must_reload else self._follower.load())
-        self._must_reload = False
+        must_load = self._must_reload or not self._follower.is_warm
+        self._must_reload = False  # before: a doubt that comes meanwhile stays
+        try:
+            await (self._follower.load() if must_load else self._follower.catch_up())
+        except BaseException:
+            self._must_reload = self._must_reload or must_load
+            raise
         self._waiting.clear()
         self._fresh.clear()
         self._takes_up = True
@@ -566,11 +571,11 @@ class Scheduler:
     async def _reload(self) -> None:
         """After a commit that failed or cannot be judged: the database is asked anew."""
         async with self.hold_still():
+            self._must_reload = False  # before: a doubt that comes meanwhile stays; if this fails, the loop says so
             await self._follower.load()
             if self.is_leading:
                 async for tasks in self._store.open_tasks():
                     await self._take_up(tasks)
-            self._must_reload = False
 
 
 def _away(error: Exception) -> Exception:

@@ -83,7 +83,10 @@ class Loops:
 
 
 async def end(task: asyncio.Task[Any]) -> None:
-    """Returns when it has ended. Whoever is cancelled meanwhile stays cancelled, once it has."""
+    """Returns when it has ended, however it did: on the way out its failure must not take the place of another.
+
+    Whoever is cancelled meanwhile stays cancelled, once it has ended.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         task.cancel()
@@ -91,7 +94,7 @@ async def end(task: asyncio.Task[Any]) -> None:
             await asyncio.wait([task])
         except asyncio.CancelledError as error:
             cancelled = error
+    if not task.cancelled():
+        task.exception()  # looked at, so that nobody warns about it
     if cancelled is not None:
         raise cancelled
-    with contextlib.suppress(asyncio.CancelledError):
-        task.result()

@@ -47,8 +47,11 @@ class Client:
         chance: Random,
         clock: Callable[[], float],
         hosts: int,
+        likes: Sequence[float],
     ) -> None:
+        """`likes`: how often it orders one, orders many, deletes, reads, cancels, and rearranges hosts."""
         self.name = name
+        self._likes = likes
         self._processes = processes
         self._network = network
         self._weather = weather
@@ -62,9 +65,9 @@ class Client:
         self._vms: dict[str, str] = {}
 
     async def work(self, calls: int) -> None:
-        verbs = (self.order, self.order, self.order, self.order_many, self.delete, self.read, self.cancel, self.arrange)
+        verbs = (self.order, self.order_many, self.delete, self.read, self.cancel, self.arrange)
         for _ in range(calls):
-            await self._chance.choice(verbs)()
+            await self._chance.choices(verbs, weights=self._likes)[0]()
             await asyncio.sleep(self._chance.expovariate(1 / THINK_S))
 
     # ── verbs ─────────────────────────────────────────────────────────────────────────────────────

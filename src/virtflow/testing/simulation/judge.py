@@ -10,7 +10,7 @@ from virtflow.control.fsck import fsck
 from virtflow.control.history.check import check_history
 from virtflow.model.event import Event, EventType
 from virtflow.model.plan import Request
-from virtflow.model.task import Task, WhenUnplaceable
+from virtflow.model.task import Task, TaskState, WhenUnplaceable
 from virtflow.store.interned import Interned
 from virtflow.store.records import ReadsOfAMoment
 from virtflow.store.sqlite_session import InlineSession, connect
@@ -37,6 +37,8 @@ class Evidence:
         self.tasks: dict[str, Task] = {}
         self.hosts: list[Host] = []
         self.events: list[Event] = []
+        #: who was answered, to which Idempotency-Key
+        self.keys: set[tuple[str, str]] = set()
 
     async def read(self) -> None:
         async for rows in self._reads.scan_instances():
@@ -49,6 +51,7 @@ class Evidence:
         async for events in self._reads.scan_events():
             self.events += events
         self.pools = await self._reads.pools()
+        self.keys = set(self._connection.execute("SELECT principal, key FROM answer"))
 
     async def newest_event(self) -> int:
         return (await self._reads.event_range())[1]
@@ -56,8 +59,9 @@ class Evidence:
     async def violations(self) -> list[str]:
         report = await fsck(_OneMoment(self._reads))  # type: ignore[arg-type]  # of a store, it asks for a moment only
         past = await check_history(_OneMoment(self._reads))  # type: ignore[arg-type]
+        verdicts = [verdict for verdict in past.verdicts() if verdict.id not in _BY_THE_WALL]
         return [f"{one.code}: {one.text}" for one in report.violations] + [
-            f"{verdict.id}: {one.text}" for verdict in past.verdicts() for one in verdict.first
+            f"{verdict.id}: {one.text}" for verdict in verdicts for one in verdict.first
         ]
 
     def close(self) -> None:
@@ -69,6 +73,11 @@ class _OneMoment:
         self.moment = reads.moment
 
 
+#: told by the times in the log, which clocks wrote that were wrong; `_waiting` tells it by one that is right
+_BY_THE_WALL = frozenset({"I20"})
+#: what a client hears whose names or keys somebody took
+_TAKEN = frozenset({"already_exists", "idempotency_key_in_use"})
+
 # ── what clients were told ────────────────────────────────────────────────────────────────────────
 
 
@@ -77,6 +86,7 @@ def judge_history(history: History, evidence: Evidence) -> list[str]:
         *_orders(history, evidence),
         *_deletions(history, evidence),
         *_reads(history, evidence),
+        *_gangs(evidence),
         *_fences(evidence),
     ]
 
@@ -90,6 +100,8 @@ def _orders(history: History, evidence: Evidence) -> list[str]:
         if task.given_name:
             names[task.given_name].append(task.id_text)
     for call in history.of("order"):
+        if call.outcome is Outcome.REFUSED and call.code in _TAKEN and (call.client, call.about) in evidence.keys:
+            wrong.append(f"refused ({call.code}) although its key was answered: {call.about}")
         if call.outcome is Outcome.DONE:
             for vm in call.result:
                 wrong += _acknowledged(call, vm["id"], evidence, is_gone=vm["id"] in deleted | ended)
@@ -145,6 +157,19 @@ def _reads(history: History, evidence: Evidence) -> list[str]:
                 wrong.append(f"read backwards: {call.about} from version {older} on {told} to {version} on {host}")
         seen[call.about].append((call.answered_s, version, host))
     return wrong
+
+
+def _gangs(evidence: Evidence) -> list[str]:
+    """Placed together or not at all: unless somebody took one away, all are in the same state."""
+    members: dict[bytes, list[Task]] = defaultdict(list)
+    for task in evidence.tasks.values():
+        if task.gang is not None:
+            members[task.gang].append(task)
+    return [
+        f"all-or-nothing, and torn: {', '.join(f'{task.id_text} {task.state.word}' for task in gang)}"
+        for gang in members.values()
+        if len({task.state for task in gang} - {TaskState.CANCELLED}) > 1
+    ]
 
 
 def _fences(evidence: Evidence) -> list[str]:

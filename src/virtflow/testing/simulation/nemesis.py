@@ -9,12 +9,10 @@ from virtflow.testing.simulation.broker import BrokerServer
 from virtflow.testing.simulation.database import NAME as DATABASE
 from virtflow.testing.simulation.database import DatabaseServer
 from virtflow.testing.simulation.network import Network
-from virtflow.testing.simulation.process import Process
+from virtflow.testing.simulation.process import STOPPED_LEASES, Process
 from virtflow.testing.simulation.trace import Trace
 from virtflow.testing.simulation.weather import AT_ANY_TIME, Weather
 
-#: a stopped process wakes up after so many leases
-STOPPED_LEASES = (0.2, 4.0)
 CUT_S = (0.1, 15.0)
 AWAY_S = (0.1, 3.0)
 WALL_MS = (1, 1_000, 3_600_000, 365 * 86_400_000)

@@ -22,6 +22,8 @@ from virtflow.testing.simulation.weather import Weather
 
 #: a supervisor starts again what ended
 START_AGAIN_S = (0.1, 2.0)
+#: a stopped process wakes up after so many leases
+STOPPED_LEASES = (0.2, 4.0)
 DRIFT_OFFSET_S_MAX = 1_000_000.0
 
 
@@ -112,7 +114,7 @@ class Process:
 
     def _build(self) -> Service:
         clock = PlaceClock(self.place, self._loop)
-        line = Line(self._database, self.place, self._weather, self._trace)
+        line = Line(self._database, self.place, self._weather, self._trace, stop=self._stop_at_a_call, kill=self.kill)
         return build(
             self.config,
             store=SimulatedStore(line, origin=self.place.name),
@@ -146,6 +148,10 @@ class Process:
 
     def tell_to_stop(self) -> None:
         self._told_to_stop.set()
+
+    def _stop_at_a_call(self) -> None:
+        if not self.place.is_stopped:
+            self.stop_for(self.config.lease_s * self._chance.uniform(*STOPPED_LEASES))
 
     def stop_for(self, seconds: float) -> None:
         place = self.place

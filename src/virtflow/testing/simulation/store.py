@@ -29,7 +29,19 @@ ASK_LISTENER_S = 10.0
 class Line:
     """What a process has in its hand when it talks to the database: calls with a deadline and faults on the way."""
 
-    def __init__(self, server: DatabaseServer, place: Place, weather: Weather, trace: Trace) -> None:
+    def __init__(
+        self,
+        server: DatabaseServer,
+        place: Place,
+        weather: Weather,
+        trace: Trace,
+        *,
+        stop: Callable[[], object],
+        kill: Callable[[], object],
+    ) -> None:
+        """`stop`, `kill`: what may happen to the process while a call is under way."""
+        self._stop = stop
+        self._kill = kill
         self.server = server
         self.place = place
         self.weather = weather
@@ -41,16 +53,19 @@ class Line:
         return self.server.connect(self.place)
 
     async def call(self, wire: Wire, what: str, do: Callable[[Reply], None], *, is_commit: bool = False) -> Any:
-        weather, who = self.weather, self.place.name
+        who = self.place.name
         loses_call = self._comes("database call lost on its way")
         endless = not loses_call and self._comes("database call without end")
         loses_reply = not loses_call and (
             self._comes("answer to a commit lost") if is_commit else self._comes("database reply lost on its way")
         )
-        del weather
         if endless:
             wire.is_silent = True
         self.trace.say(who, what)
+        if self._comes("process stopped at a call"):
+            self._stop()
+        if self._comes("process killed at a call"):
+            self._kill()
         try:
             async with asyncio.timeout(STATEMENT_S + ANSWER_MARGIN_S):
                 return await wire.ask(do, loses_call=loses_call, loses_reply=loses_reply)

@@ -12,6 +12,8 @@ AT_A_CALL: Mapping[str, tuple[float, float]] = MappingProxyType(
         "database reply lost on its way": (0.000_5, 0.02),
         "answer to a commit lost": (0.01, 0.3),
         "database call without end": (0.000_1, 0.003),
+        "process stopped at a call": (0.000_5, 0.01),
+        "process killed at a call": (0.000_2, 0.003),
         "transaction chosen as deadlock victim": (0.005, 0.1),
         "news lost": (0.02, 0.9),
         "message lost": (0.02, 0.9),

@@ -59,6 +59,9 @@ class World:
         self.hosts = shape.randint(1, 6)
         self.clients_count = shape.randint(1, 4)
         self.calls = shape.choice((5, 10, 20, 40))
+        #: what clients do most, if anything
+        self.likes = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        self.likes[shape.randrange(6)] *= shape.choice((1.0, 3.0, 10.0))
         self.has_broker = shape.random() < 0.6
         self.flags = {
             "database_url": "postgresql://simulated/virtflow",
@@ -202,6 +205,7 @@ class World:
             chance=self._chance(f"client {number}"),
             clock=lambda: self.loop.world_s,
             hosts=self.hosts,
+            likes=self.likes,
         )
 
     def _unhandled(self, context: dict[str, Any]) -> None:
