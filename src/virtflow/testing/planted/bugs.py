@@ -68,7 +68,7 @@ def _room_given_twice() -> contextlib.AbstractContextManager[None]:
 
 
 def _deleted_row_not_held() -> contextlib.AbstractContextManager[None]:
-    return said("instances_by_id", without("\nFOR UPDATE OF instance"), dialects=("postgresql",))
+    return said("instances_by_id", without(" FOR UPDATE"), dialects=("postgresql",))
 
 
 def _events_after_the_commit() -> contextlib.AbstractContextManager[None]:
