@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import SCHEDULE, VM, WEBHOOK, Api, app_of, host, new_service
+from tests.api.test_dead import failed
 
 from virtflow.api.app import OPERATIONS
 from virtflow.store.open import open_store
@@ -21,6 +22,7 @@ REPEATABLE = {
     "create_vms": ("/v1/vms/batch", {"items": [VM]}, {"items": [VM], "mode": "all_or_nothing"}),
     "delete_vms": ("/v1/vms/batch-delete", {"names": ["web"]}, {"names": ["bew"]}),
     "cancel_task": ("/v1/tasks/waiting/cancel", None, None),
+    "requeue_dead": ("/v1/dead/{dead}/requeue", None, None),
     "create_webhook": ("/v1/webhooks", {**WEBHOOK, "name": "new"}, {**WEBHOOK, "name": "newer"}),
     "enable_webhook": ("/v1/webhooks/ops/enable", None, None),
     "disable_webhook": ("/v1/webhooks/ops/disable", None, None),
@@ -45,6 +47,8 @@ async def things(api: Api, bm: str) -> None:
 @pytest.mark.parametrize("name", REPEATABLE)
 async def test_the_same_again_is_replayed_and_another_is_refused(api: Api, things: None, name: str) -> None:
     path, body, other = REPEATABLE[name]
+    if "{dead}" in path:
+        path = path.replace("{dead}", await failed(api))
     if "{delivery}" in path:
         path = path.replace("{delivery}", (await api.post("/v1/webhooks/ops/test")).json["id"])
     first = await api.post(path, body, headers=KEY)

@@ -64,7 +64,7 @@ schemathesis.openapi.format("whsec", st.binary(min_size=24, max_size=64).map(sec
 
 
 def _document() -> dict[str, Any]:
-    house: Any = SimpleNamespace(metrics=SimpleNamespace(observe_request=None))
+    house: Any = SimpleNamespace(metrics=SimpleNamespace(observe_request=None), tracer=None)
     gate = create_app(house, settings=ApiSettings())
     return dict(complete(gate._app, OPERATIONS, needs_token=False))  # type: ignore[arg-type]
 
