@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ def _as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.captureWarnings(False)
     structlog.reset_defaults()
 
 
@@ -74,6 +76,21 @@ def test_no_password_is_written_whoever_says_it(
         assert secret not in written.replace('password = "in-a-variable"', "").replace(
             'me:in-a-message@db:5432/x")', ""
         )
+
+
+def test_warnings_of_the_interpreter_come_in_the_same_form(tmp_path: Path) -> None:
+    program = f"""
+        import warnings
+        from pathlib import Path
+        from tests.control.conftest import config
+        from virtflow.main.logs import set_up_logging
+        set_up_logging(config(Path({str(tmp_path)!r}), log_format="json"))
+        warnings.warn("never awaited", RuntimeWarning)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    [line] = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (line["logger"], line["level"]) == ("py.warnings", "warning")
+    assert "never awaited" in line["event"]
 
 
 def test_only_the_password_is_masked() -> None:

@@ -49,6 +49,7 @@ def _set_up_libraries(level: int, first: list[Processor], last: Processor) -> No
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(True)
     for library in ("aio_pika", "aiormq"):  # they shout at each try; the queue says each change once
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
 
