@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import logging
 import random
 import statistics
 import time
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import structlog
 
 from bench import world
 from bench.http import SQLITE, database_in
@@ -123,6 +126,7 @@ def _first_placement(server: Server) -> None:
 
 async def fill(url: str, *, hosts: int, vms: int) -> None:
     """Through the same use cases as the API, without HTTP."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))  # a line for each VM
     config = load_config(environ={}, known_strategies=strategies.names(), flags={"database_url": url})
     async with build(config).running() as house:
         await _register(house, hosts)
