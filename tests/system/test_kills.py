@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from virtflow.testing.failpoints import DELIVERY_STEPS, POINTS
-from virtflow.testing.postgres import PostgresServer
+from virtflow.testing.postgres import PostgresServer, postgres_server
 from virtflow.testing.witness import Server, Witness, fsck, register_hosts, running
 
 CLIENTS = 6
@@ -69,11 +69,15 @@ async def test_kills_at_random_moments_lose_nothing_and_double_nothing(tmp_path:
 @pytest.mark.timeout(300)
 @pytest.mark.service("postgresql")
 @pytest.mark.xdist_group("kills-postgresql")
-async def test_the_same_holds_on_postgresql_also_when_the_database_is_killed(
-    tmp_path: Path, postgresql: PostgresServer
-) -> None:
-    url = await postgresql.create_database("kills")
-    server = Server(database_url=url, log=tmp_path / "server.log")
+async def test_the_same_holds_on_postgresql_also_when_the_database_is_killed(tmp_path: Path) -> None:
+    with postgres_server() as postgresql:  # of its own: it is killed
+        await fire_at_both(
+            postgresql, Server(database_url=await postgresql.create_database("kills"), log=tmp_path / "server.log")
+        )
+
+
+async def fire_at_both(postgresql: PostgresServer, server: Server) -> None:
+    url = postgresql.url("kills")
     with running(server):
         register_hosts(server.url, hosts=40, cores=500)
         await under_fire(server, kills=KILLS_ON_POSTGRESQL, seed=7)

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,11 @@ def start(*words: str, folder: Path) -> "subprocess.Popen[str]":
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A database server of another user must get in."""
-    for place in (tmp_path, *list(tmp_path.parents)[:2]):
-        place.chmod(0o755)
-    return tmp_path
+def folder() -> Iterator[Path]:
+    """A database server of another user must get in: what pytest makes is for one user alone."""
+    with tempfile.TemporaryDirectory(prefix="virtflow-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.mark.slow

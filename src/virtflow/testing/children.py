@@ -9,7 +9,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(how: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
-    """As `preexec_fn`: a test run that is killed leaves nothing behind."""
+    """As `preexec_fn`: a test run that is killed leaves nothing behind.
+
+    The parent is the *thread* that started it: who starts a program in a thread of a pool loses it with the pool.
+    """
     return functools.partial(_die_with_parent, ctypes.CDLL(None).prctl, how)
 
 

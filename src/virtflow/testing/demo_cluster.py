@@ -74,8 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return Exit.OK if options.exit else _stay(world)
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except FileNotFoundError as error:
+    except (FileNotFoundError, RuntimeError) as error:  # a server is missing, or did not start
         return report(CommandError(str(error), remedy="`make demo` needs nothing beside Python"))
+    except CommandError as error:
+        return report(error)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
