@@ -12,6 +12,8 @@ _CHANNEL = "virtflow"
 _AGAIN_S = 0.02
 _POLL_S = 0.25
 _CONNECT_S_MAX = 2.0
+#: how a connection to a server that comes and goes can end
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _ROWS = """
     SELECT last_seq, origin, position('"task.completed"'::bytea IN body) > 0 AS places
     FROM event WHERE last_seq > $1 ORDER BY last_seq
@@ -48,7 +50,7 @@ class Watch:
     async def run(self) -> None:
         """Until cancelled. The database may come and go."""
         while True:
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(*_AWAY):
                 await self._follow()
             await asyncio.sleep(_AGAIN_S)
 
@@ -76,8 +78,7 @@ class Watch:
                         await self._news.wait()
                 self._news.clear()
         finally:
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await connection.close(timeout=_CONNECT_S_MAX)
+            connection.terminate()  # never in order: a statement may be on its way to a server that was killed
 
     async def _take(self, commit: Commit) -> None:
         self._seq = commit.seq
