@@ -61,8 +61,11 @@ class Watch:
             last = self.last_placement
             return last is not None and last.seen_s > after_s and last.pid != not_by
 
-        async with asyncio.timeout(within_s), self._grew:
-            await self._grew.wait_for(found)
+        try:
+            async with asyncio.timeout(within_s), self._grew:
+                await self._grew.wait_for(found)
+        except TimeoutError:
+            raise TimeoutError(f"nothing was placed within {within_s:g} s") from None
         assert self.last_placement is not None
         return self.last_placement
 

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 from tests.store.builders import add_hosts, add_instances, add_tasks, event, host_named, instance, intern, key, task
 
@@ -395,3 +396,20 @@ async def until_somebody_waits_for_a_lock(store: PostgresStore) -> None:
     async with asyncio.timeout(10), store._pool.acquire() as connection:
         while not await connection.fetchval(query):
             await asyncio.sleep(0.01)
+
+
+async def test_a_leader_cut_off_in_the_middle_of_a_statement_does_not_hold_the_fence_for_ever(
+    store: PostgresStore, postgresql_url: str
+) -> None:
+    """Between two messages of one statement no time-out of the server applies: once nobody could lead any more."""
+    cut_off = await asyncpg.connect(postgresql_url)
+    await cut_off.execute("BEGIN")
+    await cut_off.fetch("SELECT value FROM counter WHERE name = 'fence' FOR SHARE")
+    await cut_off.prepare("SELECT value + 1 FROM counter")  # nothing follows
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(Unavailable):
+                async with store.transaction() as tx:
+                    assert await tx.take_fence() == 1
+                break
+    cut_off.terminate()

@@ -85,6 +85,7 @@ class Writes(
         return await self._session.rows(name, *arguments)
 
     async def take_fence(self) -> int:
+        await self._session.rows("free_fence")
         return int((await self._session.rows("take_fence"))[0][0])
 
     async def check_fence(self, epoch: int) -> None:
