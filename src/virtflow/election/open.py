@@ -1,14 +1,17 @@
 """Which elections there are: alone, by the database, or by Kubernetes."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from virtflow.election.alone import Alone
 from virtflow.election.candidate import Candidate
 from virtflow.election.contract import Election
 from virtflow.election.database import DatabaseBallot
-from virtflow.election.kubernetes import KubernetesBallot
 from virtflow.model.clock import Clock
 from virtflow.store.contract import Store
+
+if TYPE_CHECKING:
+    from virtflow.election.ballot import Ballot
 
 _SCHEDULER = "scheduler"
 
@@ -27,8 +30,11 @@ def open_election(
     """Opening connects to nobody yet. A store that nobody else writes to needs no votes."""
     if not store.origin:
         return Alone(office)
-    ballot = (
-        KubernetesBallot(
+    ballot: Ballot = DatabaseBallot(store, office=office, me=store.origin, lease_s=lease_s)
+    if kind == "kubernetes":
+        from virtflow.election.kubernetes import KubernetesBallot  # its library costs every other start 0.1 s
+
+        ballot = KubernetesBallot(
             url=kubernetes_url,
             account=kubernetes_account or Path(),
             lease=lease_of(office, kubernetes_lease),
@@ -38,9 +44,6 @@ def open_election(
             clock=clock,
             note=lambda office, holder, term: store.note_lease(office, holder=holder, term=term),
         )
-        if kind == "kubernetes"
-        else DatabaseBallot(store, office=office, me=store.origin, lease_s=lease_s)
-    )
     return Candidate(ballot, office=office, me=store.origin, lease_s=lease_s, clock=clock)
 
 

@@ -1,19 +1,11 @@
 """`python -m virtflow.main serve …`: what `virtflow serve` and the demo start."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from virtflow.main import backup, config_show, doctor, fsck, node_api, restore, serve
+from virtflow import main as doors
 
-_DOORS = {
-    "serve": serve,
-    "doctor": doctor,
-    "fsck": fsck,
-    "backup": backup,
-    "restore": restore,
-    "config-show": config_show,
-    "node-api": node_api,
-}
+_DOORS = ("serve", "doctor", "fsck", "backup", "restore", "config-show", "node-api")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -21,7 +13,8 @@ def main(argv: Sequence[str]) -> int:
     if not words or words[0] not in _DOORS:
         print(f"virtflow.main: say one of {', '.join(_DOORS)}", file=sys.stderr)
         return 2
-    return _DOORS[words[0]](words[1:])
+    door: Callable[[Sequence[str]], int] = getattr(doors, words[0].replace("-", "_"))
+    return door(words[1:])
 
 
 if __name__ == "__main__":

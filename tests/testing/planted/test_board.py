@@ -26,7 +26,7 @@ def test_a_bug_can_be_planted_and_taken_away(bug: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", ["queue in memory", "answered before the commit", "own rows read again"])
 def test_a_planted_bug_is_found_in_a_few_seeds_and_not_when_it_is_gone(bug: str) -> None:
-    finding = look_for(Case(bug=bug), seeds=12)
+    finding = look_for(Case(bug=bug), seeds=60)
     assert finding.found
     assert run_seed(finding.seeds).violations == []
 

@@ -118,12 +118,13 @@ class Client:
         if not self._vms:
             return
         name = self._chance.choice(sorted(self._vms))
+        vm_id = self._vms[name]  # a request may arrive when we have given it up and deleted the VM
 
         async def read(house: House) -> Any:
-            view = await house.vms.get(self._vms[name])
+            view = await house.vms.get(vm_id)
             return view.instance.version, view.instance.host, name
 
-        await self._insist("read", self._vms[name], read)
+        await self._insist("read", vm_id, read)
 
     async def arrange(self) -> None:
         """Hosts and pools change under everybody's feet."""
