@@ -34,7 +34,7 @@ api-up: export VIRTFLOW_INVENTORY_URL ?= http://127.0.0.1:5000/nodes
 api-up: setup  ## start virtflow on port 8080, with hosts from VIRTFLOW_INVENTORY_URL
 	@$(BIN)/virtflow serve $(ARGS)
 
-check: setup-dev static  ## format, lint, types, import rules, docs and fast tests: under two minutes
+check: setup-dev static  ## format, lint, types, import rules, docs and fast tests
 	@$(BIN)/pytest -m "not slow" -n 2 --dist worksteal -q $(ARGS)
 
 test: setup-dev static  ## everything: the static part of check, then all tests, with real services
