@@ -311,6 +311,9 @@ def test_events_are_shown(virtflow: Program) -> None:
     assert [json.loads(first)["type"], json.loads(second)["type"]] == ["host.registered", "host.cordoned"]
     followed = virtflow("events", "--follow", "--after", "0", "--type", "host.", "--limit", "3", "-o", "name")
     assert len(followed.lines) == 3
+    for _ in range(10):  # whatever other tests have told so far
+        virtflow("cordon", "ev-1")
+        virtflow("uncordon", "ev-1")
     assert len(virtflow("events").lines) == 20
     assert virtflow("events", "--follow", "--cluster", "--after", "0", "--limit", "1").code == 0
 

@@ -102,10 +102,11 @@ def _problem(error: "ApiError") -> list[str]:
         remedy = "put a token into VIRTFLOW_TOKEN"
     if error.code == "no_problem_document":
         remedy = "check that --server is a virtflow server's address"
+    if len(error.fields) == 1 and error.detail.endswith(error.fields[0].detail):  # one mistake needs no list
+        return _lines(error.detail, error.fields[0].remedy or ("" if "`errors`" in remedy else remedy))
     fields = [
         f"  {field.pointer or '/'}: {field.detail}" + (f"; {field.remedy}" if field.remedy else "")
         for field in error.fields
-        if (field.detail, field.remedy) != (error.detail, error.remedy)  # one mistake needs no list
     ]
     head, *tail = _lines(error.detail, remedy)
     return [head, *fields, *tail]
