@@ -25,7 +25,7 @@ def _plain(value: object) -> object:
     """Only a digest of it is kept."""
     if isinstance(value, Secret):
         return value.reveal()
-    raise NotImplementedError(f"{type(value)} has no canonical form")
+    raise TypeError(f"{type(value)} has no canonical form")
 
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic", enc_hook=_plain).encode

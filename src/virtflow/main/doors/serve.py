@@ -15,7 +15,7 @@ from virtflow.main.doors.door import config_from, guarded
 from virtflow.main.leave import ANSWER_S_MAX, Departure, departure
 from virtflow.main.logs import set_up_logging
 from virtflow.main.parts import make_store, reachable
-from virtflow.main.service import Service, build
+from virtflow.main.service import SCHEDULER, Service, build
 from virtflow.model.secret import without_secrets
 from virtflow.store.contract import Store
 
@@ -95,12 +95,8 @@ async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[Ap
 
         async def ready(address: str) -> None:
             service.listens_at(reachable(address))
-            await _say_hello(address)
+            log.info("serving", address=address, docs=f"{address}/docs")
+            if SCHEDULER in config.role:  # where the extra `fast` is installed: beside the work, not in the first batch
+                asyncio.get_running_loop().run_in_executor(None, warm_up)
 
         await run_server(app, host=config.host, port=config.port, ready=ready, leaving=leaving, patience=patience)
-
-
-async def _say_hello(address: str) -> None:
-    log.info("serving", address=address, docs=f"{address}/docs")
-    # where the extra `fast` is installed: compiled beside the work, not in the first large batch
-    asyncio.get_running_loop().run_in_executor(None, warm_up)
