@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MEMORY_FILE_SYSTEM = Path("/dev/shm")
-PACKAGES = ("virtflow", "numpy", "numba", "apsw", "asyncpg", "msgspec", "uvloop", "uvicorn", "fastapi")
+PACKAGES = ("virtflow", "numpy", "numba", "apsw", "asyncpg", "msgspec", "uvloop", "uvicorn")
 BLOCK = 4096
 #: a disk is quick in bursts; what counts is what it does when it is asked again and again
 FSYNCS_MAX = 2_000

@@ -12,8 +12,9 @@ from msgspec import UNSET, Meta, UnsetType
 from virtflow.api.body import Receive, single
 from virtflow.api.errors import BadHeader
 from virtflow.api.exchange import Exchange
-from virtflow.api.operation import Call, Noun, Stream, encode, ok
+from virtflow.api.operation import Call, Noun, encode, ok
 from virtflow.api.query import given
+from virtflow.api.router import Stream
 from virtflow.api.settings import ApiSettings
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.orders import Rendered

@@ -13,8 +13,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 RawHeaders = list[tuple[bytes, bytes]]
 
-#: where the exchange stands in the scope, for the routes behind FastAPI
-KEY = "virtflow.exchange"
 UNMATCHED = "unmatched"
 JSON_TYPE = (("content-type", "application/json"),)
 
@@ -25,9 +23,8 @@ class Exchange:
     """Mutable on purpose: it is filled on the way in and read on the way out."""
 
     __slots__ = (
-        "body_taken", "failure", "headers", "is_hot", "method", "path", "receive", "request_id", "route", "scope",
-        "send", "status",
-        "trace",
+        "body_taken", "headers", "is_hot", "method", "path", "receive", "request_id", "route", "scope", "send",
+        "status", "trace",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, *, new_request_id: Callable[[], str]) -> None:
@@ -48,8 +45,6 @@ class Exchange:
         self.is_hot = False
         #: the `traceparent` of what is done for it; empty where no trace is made
         self.trace = ""
-        #: what a route behind FastAPI ran into, for the gate to answer
-        self.failure: Exception | None = None
 
     @property
     def cause(self) -> Cause:

@@ -9,7 +9,8 @@ import structlog
 
 from virtflow.api.body import Disconnected, Message, Receive, has_body, linger
 from virtflow.api.errors import Internal, NotServedHere, Unauthorized, WrongHost, render_problem, status_of
-from virtflow.api.exchange import KEY, App, Exchange, Scope, Send
+from virtflow.api.exchange import Exchange, Scope, Send
+from virtflow.api.router import Router
 from virtflow.api.settings import API, ApiSettings
 from virtflow.control.orders import Rendered
 from virtflow.control.tracing import Span, Tracer
@@ -26,11 +27,11 @@ _CLOSE = ((b"connection", b"close"),)
 
 
 class Gate:
-    """An ASGI app. `posts` and `gets` are the hot routes; everything else goes to `app`."""
+    """An ASGI app. `posts` and `gets` are the hot routes; everything else goes to the router."""
 
     def __init__(
         self,
-        app: App,
+        router: Router,
         *,
         posts: Mapping[str, Hot],
         gets: Mapping[str, Hot],
@@ -38,7 +39,7 @@ class Gate:
         observe: Observe,
         tracer: Tracer | None = None,
     ) -> None:
-        self._app = app
+        self._router = router
         self._posts = posts
         self._gets = gets
         self._observe = observe
@@ -74,9 +75,7 @@ class Gate:
                     exchange.trace, parent = self._tracer.begin(exchange.headers.get(b"traceparent"))
                 await exchange.answer(await hot(exchange))
             else:
-                await self._app({**exchange.scope, KEY: exchange}, exchange.receive, exchange.send)
-            if exchange.failure is not None:
-                raise exchange.failure
+                await self._router.answer(exchange)
         except Disconnected:
             exchange.status = 499  # nobody is left to read it; for the log and the metrics alone
         except VirtflowError as error:

@@ -1,6 +1,6 @@
 """One call of the API: what it takes, what it answers, and the function that does it.
 
-FastAPI routes it and shows it under /docs; reading, refusing and answering are the same few lines for all of them.
+Reading, refusing and answering are the same few lines for all of them.
 """
 
 import dataclasses
@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Request, Response
 
 from virtflow.api.body import JSON, Bodies, has_body, refuse_body
 from virtflow.api.errors import UnexpectedBody
-from virtflow.api.exchange import JSON_TYPE, KEY, Exchange, Scope
+from virtflow.api.exchange import JSON_TYPE, Exchange
 from virtflow.api.idempotency import Key, key_of, once
 from virtflow.api.orders import Orders, read_aside, read_one_or_many
 from virtflow.api.query import NoQuery, read_query
+from virtflow.api.router import Endpoint, Stream
 from virtflow.api.settings import ApiSettings
 from virtflow.api.versions import ANY, expected_version
 from virtflow.control.house import House
@@ -83,8 +83,6 @@ class Call(Generic[B, Q]):
         return None
 
 
-#: an answer that is sent piece by piece
-Stream = Callable[[Exchange], Awaitable[None]]
 Do = Callable[[Call[Any, Any]], Awaitable[Rendered | Stream]]
 
 
@@ -103,7 +101,7 @@ class Operation:
     query: Any = NoQuery
     #: status -> what the answer is encoded from; None: nothing, a string: a media type
     answers: Mapping[int, Any]
-    #: asked thousands of times a second: reads and answers by itself, and FastAPI only knows of it
+    #: asked thousands of times a second: reads and answers by itself, and the gate knows its way
     is_hot: bool = False
     #: may be made conditional
     has_version: bool = False
@@ -165,43 +163,8 @@ class Noun:
         return self.call("DELETE", path, answers=answers, has_version=True, **words)
 
 
-class Sent(Response):
-    """FastAPI wants a response; ours is sent by the exchange, or by the gate when something went wrong."""
-
-    def __init__(self, exchange: Exchange, answer: "Rendered | Stream | None") -> None:
-        self._exchange = exchange
-        self._answer = answer
-        self.background = None
-
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        try:
-            if isinstance(self._answer, tuple):
-                await self._exchange.answer(self._answer)
-            elif self._answer is not None:
-                await self._answer(self._exchange)
-        except Exception as error:
-            self._exchange.failure = error
-
-
-def add_route(router: APIRouter, operation: Operation, desk: Desk, document: Mapping[str, Any]) -> None:
-    async def endpoint(request: Request) -> Response:
-        exchange: Exchange = request.scope[KEY]
-        exchange.route = operation.path
-        try:
-            return Sent(exchange, await _run(operation, desk, exchange, request.path_params))
-        except Exception as error:
-            exchange.failure = error
-            return Sent(exchange, None)
-
-    router.add_api_route(
-        operation.path,
-        endpoint,
-        methods=[operation.method],
-        operation_id=operation.id,
-        status_code=next(iter(operation.answers)),
-        response_class=Response,
-        openapi_extra=dict(document),
-    )
+def endpoint_of(operation: Operation, desk: Desk) -> Endpoint:
+    return functools.partial(_run, operation, desk)
 
 
 async def _run(operation: Operation, desk: Desk, exchange: Exchange, path: Mapping[str, str]) -> Rendered | Stream:
