@@ -23,6 +23,7 @@ from pathlib import Path
 
 import httpx
 
+from virtflow.testing.ask import ask
 from virtflow.testing.failpoints import VARIABLE
 from virtflow.testing.ports import free_port
 
@@ -110,9 +111,7 @@ class Process:
         """None when it does not answer in time."""
         if self.is_stopped or not self.is_alive():
             return None
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}{path}", timeout=ASK_S, headers=self._headers())
-        return None
+        return ask(f"{self.url}{path}", within_s=ASK_S, headers=self._headers())
 
     def is_ready(self) -> bool:
         answer = self.ask("/readyz")

@@ -15,10 +15,12 @@ from typing import Any
 
 import httpx
 
+from virtflow.testing.ask import ask
 from virtflow.testing.ports import free_port
 
 READY_WITHIN_S = 60.0
 POLL_S = 0.01
+ASK_S = 2.0
 #: a client that gets no answer repeats for so long, with the same key
 PATIENCE_S = 120.0
 
@@ -72,9 +74,9 @@ class Server:
         while time.monotonic() < deadline:
             if not self.is_alive():
                 raise AssertionError(f"the server died while starting:\n{self.log_tail()}")
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200:
-                    return
+            answer = ask(f"{self.url}/readyz", within_s=ASK_S)
+            if answer is not None and answer.status_code == 200:
+                return
             time.sleep(POLL_S)
         raise AssertionError(f"not ready within {READY_WITHIN_S} s:\n{self.log_tail()}")
 
