@@ -5,7 +5,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from virtflow.inventory.contract import TIMEOUT_S, Inventory
-from virtflow.inventory.file import FileInventory
 from virtflow.model.errors import InvalidSetting
 from virtflow.model.secret import Secret
 
@@ -24,6 +23,8 @@ def open_inventories(
 
         opened.append(HttpInventory(url.reveal(), token=token, timeout_s=timeout_s))
     if file is not None:
+        from virtflow.inventory.file import FileInventory  # so do YAML and the watching of files, nearly
+
         opened.append(FileInventory(file))
     if plugin:
         opened.append(open_plugin(plugin, timeout_s=timeout_s))

@@ -31,6 +31,8 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 SWITCH_INTERVAL_S = 0.0005
 #: a batch makes tens of thousands of records that live for one commit; with the defaults a fifth of the time went here
 GC_THRESHOLDS = (100_000, 20, 50)
+#: compiling takes a second of a core, and the first seconds belong to what waited for this process
+WARM_UP_AFTER_S = 2.0
 
 
 def _as_it_is(thing: T) -> T:
@@ -97,6 +99,7 @@ async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[Ap
             service.listens_at(reachable(address))
             log.info("serving", address=address, docs=f"{address}/docs")
             if SCHEDULER in config.role:  # where the extra `fast` is installed: beside the work, not in the first batch
-                asyncio.get_running_loop().run_in_executor(None, warm_up)
+                loop = asyncio.get_running_loop()
+                loop.call_later(WARM_UP_AFTER_S, loop.run_in_executor, None, warm_up)
 
         await run_server(app, host=config.host, port=config.port, ready=ready, leaving=leaving, patience=patience)
