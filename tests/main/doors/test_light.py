@@ -29,7 +29,8 @@ def test_who_needs_the_terminal_has_it_afterwards() -> None:
 def test_a_log_in_colours_needs_none_of_it() -> None:
     code = (
         "import virtflow.main.doors, structlog\n"
-        "structlog.configure(processors=[structlog.processors.format_exc_info, structlog.dev.ConsoleRenderer(colors=True)])\n"
+        "last = structlog.dev.ConsoleRenderer(colors=True)\n"
+        "structlog.configure(processors=[structlog.processors.format_exc_info, last])\n"
         "try: 1 / 0\n"
         "except ZeroDivisionError: structlog.get_logger().exception('said')\n"
     )
