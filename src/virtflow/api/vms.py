@@ -117,6 +117,7 @@ _encode = msgspec.json.Encoder().encode
 _STATUS = tuple(f'"status":"{status.word}"' for status in sorted(Status))
 _SCHEDULED = tuple(f'"conditions":[{{"type":"scheduled","state":{word}}}]' for word in ("false", "true"))
 SHAPES_MAX = 16_384
+HOSTS_MAX = 65_536
 
 
 class VmWriter:
@@ -127,6 +128,7 @@ class VmWriter:
 
     def __init__(self) -> None:
         self._shapes: dict[Shape, str] = {}
+        self._hosts: dict[tuple[str | None, str | None], str] = {}
 
     def one(self, view: VmView) -> bytes:
         return self._texts((view,))[0].encode()
@@ -141,7 +143,7 @@ class VmWriter:
     def _texts(self, views: Sequence[VmView]) -> list[str]:
         """One long loop on purpose: for a batch of thousands, each call within it would be felt."""
         texts = []
-        shapes, hosts = self._shapes, dict[str | None, str]()
+        shapes, hosts = self._shapes, self._hosts
         created_ms, placed_ms, times = -1, None, ""
         for view, id_text in zip(views, id_texts([view.instance.id for view in views]), strict=True):
             vm = view.instance
@@ -150,9 +152,7 @@ class VmWriter:
                 placed_at = "null" if placed_ms is None else f'"{time_text(placed_ms)}"'
                 times = f'"created_at":"{time_text(created_ms)}","placed_at":{placed_at}'
             shape = shapes.get(view.shape) or self._shape(view.shape)
-            host = hosts.get(vm.host)
-            if host is None:
-                host = hosts[vm.host] = _fields(host=vm.host, address=vm.address)
+            host = hosts.get((vm.host, vm.address)) or self._host(vm.host, vm.address)
             task_id = id_text if view.task_id == vm.id else id_to_text(view.task_id)
             texts.append(
                 f'{{"name":"{vm.given_name or vm.name}","id":"{id_text}","task_id":"{task_id}",{_STATUS[vm.status]},'
@@ -160,6 +160,12 @@ class VmWriter:
                 f'"generation":{vm.generation},"version":{vm.version},{times}}}'
             )
         return texts
+
+    def _host(self, name: str | None, address: str | None) -> str:
+        if len(self._hosts) >= HOSTS_MAX:
+            self._hosts.clear()
+        text = self._hosts[name, address] = _fields(host=name, address=address)
+        return text
 
     def _shape(self, shape: Shape) -> str:
         if len(self._shapes) >= SHAPES_MAX:

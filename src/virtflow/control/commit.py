@@ -3,10 +3,9 @@
 import asyncio
 import dataclasses
 import functools
-import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import structlog
@@ -501,21 +500,20 @@ async def _take_letters(tx: Transaction, decided: Round) -> None:
         raise LettersTaken(taken)
 
 
-def _room_changes(placed: Iterable[Placed]) -> list[RoomChange]:
-    """What all placements of a round take, one change for each host, in a fixed order."""
+def _room_changes(placed: Sequence[Placed]) -> list[RoomChange]:
+    """What all placements of a round take, one change for each host, in a fixed order.
+
+    Counted by the address of the shape, since most requests share theirs; equal shapes at two addresses do no harm.
+    """
+    shapes = {id(task.shape): task.shape for task, _ in placed}
+    wants = {address: shape.resources for address, shape in shapes.items()}
     taken: dict[int, tuple[Resources, int]] = {}
-    for shape, run in itertools.groupby(placed, key=_shape_of):
-        wants = shape.resources
-        for host_id, times in Counter(placement.host_id for _, placement in run).items():
-            amounts, instances = _times(wants, times), times
-            if host_id in taken:
-                amounts, instances = plus(amounts, taken[host_id][0]), instances + taken[host_id][1]
-            taken[host_id] = (amounts, instances)
+    for (host_id, address), times in Counter([(place.host_id, id(task.shape)) for task, place in placed]).items():
+        amounts, instances = _times(wants[address], times), times
+        if host_id in taken:
+            amounts, instances = plus(amounts, taken[host_id][0]), instances + taken[host_id][1]
+        taken[host_id] = (amounts, instances)
     return [RoomChange(host_id, *taken[host_id]) for host_id in sorted(taken)]
-
-
-def _shape_of(pair: Placed) -> Shape:
-    return pair[0].shape
 
 
 def _times(wants: dict[str, int], times: int) -> dict[str, int]:

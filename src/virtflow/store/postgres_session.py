@@ -1,6 +1,7 @@
 """Statements on PostgreSQL: every batch is one statement over arrays, every call has a deadline."""
 
 import contextlib
+import functools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -20,6 +21,8 @@ _Result = TypeVar("_Result")
 _RETRY = frozenset({"40001", "40P01"})
 #: We look for clashes before we write: one that is found while writing came in between, and the next look will name it.
 _CLASH = "23505"
+#: asyncpg asks of each element of an array whether it is a list again: many numbers are said faster as one text
+_AS_TEXT = re.compile(r"\$(\d+)::text::bigint\[\]")
 _COPY = re.compile(r"COPY (?P<table>\w+) \((?P<columns>[^)]+)\) FROM STDIN")
 #: A connection that breaks (08) and a server that shuts down or cannot take connections yet (57P).
 _GOING_AWAY = ("08", "57P")
@@ -186,7 +189,7 @@ class TransactionSession:
                     copy["table"], records=rows, columns=re.split(r",\s*", copy["columns"].strip())
                 )
             return []
-        changed = await self.rows(name, *map(list, zip(*rows, strict=True)))
+        changed = await self.rows(name, *_columns(self._statements[name], rows))
         if len(changed) == len(rows):
             return []
         keys = {row[0] for row in changed}
@@ -206,3 +209,16 @@ class TransactionSession:
             self.error = error
             self.close(str(error) or type(error).__name__)
             raise failure(error) from error
+
+
+def _columns(statement: str, rows: Sequence[Row]) -> list[Any]:
+    """One argument for each column."""
+    columns: list[Any] = list(map(list, zip(*rows, strict=True)))
+    for number in _columns_as_text(statement):
+        columns[number - 1] = f"{{{','.join(map(str, columns[number - 1]))}}}"
+    return columns
+
+
+@functools.cache
+def _columns_as_text(statement: str) -> frozenset[int]:
+    return frozenset(int(number) for number in _AS_TEXT.findall(statement))

@@ -38,7 +38,7 @@ WHERE
 -- take_room [postgresql] --
 -- All hosts at once. Their rows are locked first and in one order, so that two of these never wait for each other.
 WITH locked AS MATERIALIZED (
-    SELECT 1 FROM room WHERE host_id = ANY($7::bigint[]) ORDER BY host_id FOR UPDATE
+    SELECT 1 FROM room WHERE host_id = ANY($7::text::bigint[]) ORDER BY host_id FOR UPDATE
 )
 UPDATE room SET
     instances = room.instances + wanted.instances,
@@ -48,7 +48,7 @@ UPDATE room SET
     used_gpu = room.used_gpu + wanted.gpu,
     used_vms = room.used_vms + wanted.vms
 FROM unnest(
-    $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]
+    $1::text::bigint[], $2::text::bigint[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::text::bigint[], $7::text::bigint[]
 ) AS wanted (instances, cpu, memory, disk, gpu, vms, host_id)
 WHERE
     room.host_id = wanted.host_id
