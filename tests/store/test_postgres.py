@@ -82,6 +82,37 @@ async def test_a_commit_that_never_arrived_is_unknown_and_has_not_happened(
     await add_tasks(far, [task(0)])
 
 
+async def test_a_commit_that_comes_late_does_not_come_true_after_somebody_looked(
+    far: PostgresStore, store: PostgresStore, between: Proxy
+) -> None:
+    """The word was on its way when the connection broke. Who looks afterwards must see the last word."""
+    looks = (far.task, lambda _: set_setting(far, "a"), lambda _: anext(far.scan_tasks(), None))
+    for number, look in enumerate(looks):
+        between.delay_request = b"COMMIT\0"
+        with pytest.raises(OutcomeUnknown):
+            await add_tasks(far, [task(number)])
+        between.delay_request = None
+        await look(key(number))  # type: ignore[operator]
+        seen = await store.task(key(number))
+        between.arrive()
+        async with asyncio.timeout(10):
+            while between.on_the_way:
+                await asyncio.sleep(0.01)
+        assert await store.task(key(number)) == seen
+
+
+async def test_while_it_cannot_be_known_nobody_looks(far: PostgresStore, between: Proxy) -> None:
+    between.delay_request = b"COMMIT\0"
+    with pytest.raises(OutcomeUnknown):
+        await add_tasks(far, [task(1)])
+    between.stall()
+    with pytest.raises(Unavailable):
+        await far.task(key(1))
+    between.delay_request = None
+    between.flow()
+    assert await far.task(key(1)) is None
+
+
 async def test_a_commit_that_is_refused_is_known_to_have_failed(store: PostgresStore) -> None:
     async def write() -> None:
         async with store.transaction() as tx:

@@ -60,6 +60,17 @@ async def test_a_swallowed_request_was_not_heard(between: Proxy, heard: list[byt
     assert (heard, between.swallowed) == ([], 1)
 
 
+async def test_a_delayed_request_is_heard_when_its_client_is_long_gone(between: Proxy, heard: list[bytes]) -> None:
+    between.delay_request = b"COMMIT"
+    assert await ask(between.port, b"COMMIT") == b""
+    assert (heard, between.on_the_way) == ([], 1)
+    between.arrive()
+    async with asyncio.timeout(5):
+        while between.on_the_way:
+            await asyncio.sleep(0.01)
+    assert heard == [b"COMMIT"]
+
+
 async def test_a_stalled_connection_stays_open_and_goes_on(between: Proxy) -> None:
     between.stall()
     with pytest.raises(TimeoutError):

@@ -27,6 +27,7 @@ from virtflow.store.postgres_session import (
     is_certain,
     is_lost,
 )
+from virtflow.store.postgres_unheard import Unheard
 from virtflow.store.records import Reads, Writes
 from virtflow.store.session import Reader, Snapshots, to_the_end
 from virtflow.store.statements import statements
@@ -75,6 +76,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
         self._statement_s = statement_s
         self._interned = Interned()
         self._statements = statements("postgresql")
+        self._unheard = Unheard(wait_s=connect_s)
         self._pool: Any = None
         self._snapshot: Snapshots = self._open_snapshot
 
@@ -88,7 +90,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
                 pool.terminate()
                 raise
         self._pool = pool
-        self._near: Reader = PoolReader(pool, self._statements, self._connect_s)
+        self._near: Reader = PoolReader(pool, self._statements, self._connect_s, before=self._unheard.settle)
         self._far = self._near
         self._line: Line = PostgresLine(
             self._url, self._statements, connect_s=self._connect_s, statement_s=self._statement_s
@@ -112,6 +114,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Writes]:
         self._refuse_if_closed()
+        await self._unheard.settle(self._pool)
         async with begun(self._pool, self._connect_s, _BEGIN) as connection:
             session = TransactionSession(connection, self._statements)
             interned = Interned(self._interned)
@@ -124,7 +127,12 @@ class PostgresStore(Reads, Housekeeping, Leases):
                 session.close("it has ended")
                 await _roll_back(connection)
                 raise
-            await _commit(connection)
+            pid = connection.get_server_pid()
+            try:
+                await _commit(connection)
+            except OutcomeUnknown:
+                self._unheard.add(pid)
+                raise
             self._interned.keep(interned)
 
     async def hear(self, tell: Callable[[], None]) -> None:
@@ -154,6 +162,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
     @contextlib.asynccontextmanager
     async def _open_snapshot(self) -> AsyncIterator[Reader]:
         self._refuse_if_closed()
+        await self._unheard.settle(self._pool)
         async with begun(self._pool, self._connect_s, _BEGIN_SNAPSHOT) as connection:
             try:
                 yield ConnectionReader(connection, self._statements)

@@ -148,14 +148,23 @@ class ConnectionReader:
 
 
 class PoolReader:
-    """Single statements, each on a connection of the pool."""
+    """Single statements, each on a connection of the pool. `before`: what must be done first, mostly nothing."""
 
-    def __init__(self, pool: Any, statements: dict[str, str], wait_s: float) -> None:
+    def __init__(
+        self,
+        pool: Any,
+        statements: dict[str, str],
+        wait_s: float,
+        *,
+        before: Callable[[Any], Awaitable[None]],
+    ) -> None:
         self._pool = pool
         self._statements = statements
         self._wait_s = wait_s
+        self._before = before
 
     async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
+        await self._before(self._pool)
         return await repeated_when_lost(self._pool, lambda: self._read(name, arguments))
 
     async def _read(self, name: str, arguments: Sequence[Any]) -> Sequence[Row]:

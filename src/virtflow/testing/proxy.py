@@ -21,8 +21,13 @@ class Proxy:
         self.swallow_reply_to: bytes | None = None
         #: a request that contains this never reaches the server: the connection is cut instead
         self.swallow_request: bytes | None = None
+        #: a request that contains this is held while the client's connection is cut, and reaches the server later
+        self.delay_request: bytes | None = None
+        self._arriving = asyncio.Event()
         #: how many were swallowed
         self.swallowed = 0
+        #: how many are held, or have arrived and are not done yet
+        self.on_the_way = 0
         self.port = 0
 
     async def start(self) -> None:
@@ -30,6 +35,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
+        self.arrive()
         self.cut()
         self.flow()
         if self._server:
@@ -51,6 +57,11 @@ class Proxy:
     def flow(self) -> None:
         self._flowing.set()
 
+    def arrive(self) -> None:
+        """What was held reaches the server now."""
+        arriving, self._arriving = self._arriving, asyncio.Event()
+        arriving.set()
+
     def _begin(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(self._serve(reader, client))
         self._serving.add(task)
@@ -67,7 +78,7 @@ class Proxy:
         swallowing = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as both_ways:
-                both_ways.create_task(self._forth(reader, server, swallowing))
+                both_ways.create_task(self._forth(reader, client, server, swallowing))
                 both_ways.create_task(self._back(server_reader, client, swallowing))
         except* OSError:
             pass
@@ -77,10 +88,17 @@ class Proxy:
                 writer.transport.abort()
 
     async def _forth(
-        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, swallowing: asyncio.Event
+        self,
+        reader: asyncio.StreamReader,
+        client: asyncio.StreamWriter,
+        server: asyncio.StreamWriter,
+        swallowing: asyncio.Event,
     ) -> None:
         while data := await reader.read(_READ_BYTES):
             await self._flowing.wait()
+            if self.delay_request and self.delay_request in data:
+                await self._delay(client, server, data)
+                return
             if self.swallow_request and self.swallow_request in data:
                 self.swallowed += 1
                 raise ConnectionResetError
@@ -89,6 +107,17 @@ class Proxy:
             server.write(data)
             await server.drain()
         raise ConnectionResetError
+
+    async def _delay(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
+        self.on_the_way += 1
+        try:
+            client.transport.abort()
+            await self._arriving.wait()
+            server.write(data)
+            await server.drain()
+            await asyncio.Event().wait()  # until the server has answered, or hung up
+        finally:
+            self.on_the_way -= 1
 
     async def _back(
         self, reader: asyncio.StreamReader, client: asyncio.StreamWriter, swallowing: asyncio.Event
