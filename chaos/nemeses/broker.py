@@ -19,8 +19,9 @@ _HEAR_S_MAX = 30.0
 
 
 async def kill(world: World, chance: random.Random) -> float:
-    await world.some_load(chance.randint(5, 20))
     assert world.broker is not None
+    await world.until(lambda: _is_used(world), "everybody at work with the broker")
+    await world.some_load(chance.randint(5, 20))
     with world.fault():
         await asyncio.to_thread(world.broker.kill)
         struck_s = time.monotonic()
@@ -28,6 +29,15 @@ async def kill(world: World, chance: random.Random) -> float:
         await asyncio.sleep(chance.random() * DOWN_S_MAX)
         await asyncio.to_thread(world.broker.start)
     return placed.seen_s - struck_s
+
+
+async def _is_used(world: World) -> bool:
+    """All found it again: a broker that nobody is connected to is harmed without harm."""
+    for process in world.cluster:
+        health = await asyncio.to_thread(process.ask, "/healthz")
+        if health is None or health.json()["parts"].get("broker") != "ok":
+            return False
+    return True
 
 
 async def copy(world: World, chance: random.Random) -> float:
