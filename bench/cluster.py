@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from bench import http, machine, report
+from bench import figures, http, machine, report
 from bench.load import Job, Outcome, run_load
 from bench.machine import Folder, Fsync, fsync_times, processor_s
 from bench.postgres import postgresql_in
@@ -29,6 +29,8 @@ from virtflow.testing.rabbitmq import find_program, rabbitmq_server
 #: until the last of them has a host, after the last answer
 PLACED_S_MAX = 120.0
 ASK_S_MAX = 60.0
+THROUGHPUT = "throughput"
+PARTS = (THROUGHPUT, "failover", "webhooks", "tracing")
 BATCH_GOAL, SINGLE_GOAL = 100_000, 5_000
 
 
@@ -193,30 +195,53 @@ def main(argv: Sequence[str]) -> int:
     options = _options(argv)
     started_s = time.perf_counter()
     described = machine.describe()
-    plan = http.QUICK if options.quick else http.Plan(batch_vms=200_000)
-    with machine.work_folders(options.work) as folders, ExitStack() as stack:
+    made: list[Figure] = []
+    details: dict[str, Any] = {}
+    with machine.work_folders(options.work) as folders:
         described["fsync"] = {folder.name: fsync_times(folder.path)._asdict() for folder in folders[:1]}
         print("\n".join(report.machine_lines(described)), flush=True)
-        brokers = _brokers(options.broker)
-        lines = [Line(apis=apis, broker=broker) for broker in brokers for apis in options.apis]
-        server = stack.enter_context(rabbitmq_server()) if any(brokers) else None
-        found: list[Measured] = []
-        try:
-            for one in measure(lines, folders[0], plan=plan, broker_url=lambda: server.new_vhost() if server else ""):
-                found.append(one)
-                print(f"  {one.line.name}, {one.kind}: {one.outcome.vms_per_s:,.0f} VMs/s", file=sys.stderr, flush=True)
-        except http.WrongCount as wrong:
-            print(f"WRONG: {wrong}", file=sys.stderr)
-            return 1
-    made = figures_of(found)
+        for part in options.only:
+            print(f"measuring: {part}", file=sys.stderr, flush=True)
+            try:
+                found, more = _measure_part(part, folders[0], options)
+            except http.WrongCount as wrong:
+                print(f"WRONG: {wrong}", file=sys.stderr)
+                return 1
+            made += found
+            details |= more
     print("\n" + report.table(made) + f"\n\n{time.perf_counter() - started_s:.0f} s")
     print(json.dumps({
         "machine": described,
         "quick": options.quick,
         "figures": [figure.document() for figure in made],
-        "cluster": [one.document() for one in found],
+        **details,
     }))  # fmt: skip
     return 0
+
+
+def _measure_part(part: str, folder: Folder, options: argparse.Namespace) -> figures.Found:
+    match part:
+        case "failover":
+            return figures.measure_failover(folder, quick=options.quick)
+        case "webhooks":
+            return figures.measure_webhooks([http.POSTGRESQL], folder, quick=options.quick)
+        case "tracing":
+            return figures.measure_tracing(folder, quick=options.quick)
+        case _:
+            return _measure_throughput(folder, options)
+
+
+def _measure_throughput(folder: Folder, options: argparse.Namespace) -> figures.Found:
+    plan = http.QUICK if options.quick else http.Plan(batch_vms=200_000)
+    brokers = _brokers(options.broker)
+    lines = [Line(apis=apis, broker=broker) for broker in brokers for apis in options.apis]
+    found: list[Measured] = []
+    with ExitStack() as stack:
+        server = stack.enter_context(rabbitmq_server()) if any(brokers) else None
+        for one in measure(lines, folder, plan=plan, broker_url=lambda: server.new_vhost() if server else ""):
+            found.append(one)
+            print(f"  {one.line.name}, {one.kind}: {one.outcome.vms_per_s:,.0f} VMs/s", file=sys.stderr, flush=True)
+    return figures_of(found), {"cluster": [one.document() for one in found]}
 
 
 def _brokers(asked: str) -> list[bool]:
@@ -237,11 +262,19 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--apis", type=_counts, default=[0, 1, 2, 4], help="processes that serve the API, as 0,1,2,4; 0: one for all"
     )
+    parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="PARTS", help=f"some of {','.join(PARTS)}")
     parser.add_argument("--broker", choices=("none", "rabbitmq", "both"), default="both")
     parser.add_argument(
         "--work", type=Path, default=Path(tempfile.gettempdir()), help="a folder on the disk to measure on"
     )
     return parser.parse_args(argv)
+
+
+def _parts(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    return names
 
 
 def _counts(text: str) -> list[int]:
