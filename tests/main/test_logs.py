@@ -93,6 +93,28 @@ def test_warnings_of_the_interpreter_come_in_the_same_form(tmp_path: Path) -> No
     assert "never awaited" in line["event"]
 
 
+def test_a_connection_that_never_came_about_is_collected_in_silence(tmp_path: Path) -> None:
+    """In a thread without a loop the library's goodbye cannot be said, and would be complained of."""
+    program = f"""
+        import asyncio, contextlib, gc
+        from pathlib import Path
+        import aio_pika
+        from tests.control.conftest import config
+        from virtflow.main.logs import set_up_logging
+        set_up_logging(config(Path({str(tmp_path)!r}), log_format="json"))
+
+        async def main():
+            gc.disable()
+            with contextlib.suppress(OSError):
+                await aio_pika.connect("amqp://127.0.0.1:1/")
+            await asyncio.to_thread(gc.collect)
+
+        asyncio.run(main())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_only_the_password_is_masked() -> None:
     event: dict[str, Any] = {"event": "x", "url": "amqp://me:s3cret@mq:5672/v", "plain": "a@b", "n": 1}
     assert mask_passwords(None, "", event) == {"event": "x", "url": "amqp://me:***@mq:5672/v", "plain": "a@b", "n": 1}

@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+import warnings
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -50,6 +51,8 @@ def _set_up_libraries(level: int, first: list[Processor], last: Processor) -> No
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.captureWarnings(True)
+    # aio_pika would say goodbye for a connection that never came about, in whichever thread it is collected
+    warnings.filterwarnings("ignore", "coroutine 'Connection.close' was never awaited", RuntimeWarning)
     for library in ("aio_pika", "aiormq"):  # they shout at each try; the queue says each change once
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)
 
