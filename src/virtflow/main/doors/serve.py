@@ -12,6 +12,7 @@ from virtflow import __version__
 from virtflow.config import Config, is_loopback, make_data_folder
 from virtflow.engine.decide import warm_up
 from virtflow.main.doors.door import config_from, guarded
+from virtflow.main.doors.light import settle_down
 from virtflow.main.leave import ANSWER_S_MAX, Departure, departure
 from virtflow.main.logs import set_up_logging
 from virtflow.main.parts import make_store, reachable
@@ -79,10 +80,8 @@ async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[Ap
             leave.begin()
             house.health.leaving.set()
 
-        # what is here now stays: the collector need not look at it, nor look as often as it would in a small script
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
+        settle_down()
+        gc.set_threshold(*GC_THRESHOLDS)  # not as often as in a small script
         settings = ApiSettings(
             version=__version__,
             token=config.token if config.token.reveal() else None,
