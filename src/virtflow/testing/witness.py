@@ -4,19 +4,24 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from virtflow.testing import crashable
 from virtflow.testing.ask import ask
+from virtflow.testing.failpoints import VARIABLE
+from virtflow.testing.forked import start_forked
 from virtflow.testing.ports import free_port
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerProcess
 
 READY_WITHIN_S = 60.0
 POLL_S = 0.01
@@ -35,39 +40,34 @@ class Server:
         self._database_url = database_url
         self._log = log
         self._flags = flags
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkServerProcess | None = None
         self.starts = 0
 
     def start(self, *, failpoints: str | None = None) -> None:
         chosen = self.failpoints if failpoints is None else failpoints
-        command = [
-            sys.executable, "-m", "virtflow.testing.crashable", "--port", str(self.port),
-            "--database-url", self._database_url, "--log-level", "warning", *self._flags,
+        words = [
+            "--port", str(self.port), "--database-url", self._database_url, "--log-level", "warning", *self._flags
         ]  # fmt: skip
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                env={**os.environ, "VIRTFLOW_FAILPOINTS": chosen},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        environ = {**os.environ, VARIABLE: chosen}
+        self.process = start_forked(crashable.run, words, environ=environ, log=self._log)
         self.starts += 1
 
     def is_alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.process is not None and self.process.is_alive()
 
     def kill(self) -> None:
         """`kill -9`, and wait until it is gone."""
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
+            self.process.kill()
+            self.process.join()
 
     def terminate(self, *, within_s: float = 20.0) -> int:
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(within_s)
+        self.process.join(within_s)
+        if self.process.exitcode is None:
+            raise TimeoutError(f"it goes on {within_s:g} s after SIGTERM:\n{self.log_tail()}")
+        return self.process.exitcode
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_WITHIN_S
