@@ -23,6 +23,7 @@ from bench.load import Job, Outcome, run_load
 from bench.machine import Folder, Fsync, fsync_times, processor_s
 from bench.postgres import postgresql_in
 from bench.report import Figure
+from bench.warm import warm_up
 from virtflow.testing.cluster import Cluster, Process, cluster
 from virtflow.testing.rabbitmq import find_program, rabbitmq_server
 
@@ -114,6 +115,7 @@ def _measure_kinds(
 ) -> Iterator[Measured]:
     total = Outcome()
     http.register_hosts(asked, plan.hosts)  # type: ignore[arg-type]
+    _add(total, warm_up(apis[0].port, [process.pid for process in them]))
     for kind in ("vm", "batch"):
         fsync = fsync_times(place, seconds=http.FSYNC_S)
         before_s, began_s = _processor_s(them), time.perf_counter()

@@ -15,6 +15,7 @@ from bench.load import Job, Outcome, run_load
 from bench.machine import Folder, Fsync, fsync_times, slower
 from bench.postgres import postgresql_in
 from bench.server import Server
+from bench.warm import warm_up
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 SINGLES_CONNECTIONS = 64
@@ -87,6 +88,7 @@ def _measure_one(database: str, folder: Folder, plan: Plan) -> Iterator[Measured
     with database_in(database, folder.path) as url, Server(url, folder=folder.path) as server:
         register_hosts(server, plan.hosts)
         total = Outcome()
+        _add(total, warm_up(server.port, [server.pid]))
         for job in _jobs(server.port, plan):
             measured = _measure_job(server, job, database, folder)
             _add(total, measured.outcome)

@@ -98,10 +98,14 @@ def test_no_round_waits_for_the_compiler() -> None:
     """A leader's first large batch once loaded it in the middle of the round, and the office went to the next."""
     source = """
 import sys
-from virtflow.engine.decide import decide, warm_up
+from virtflow.engine.decide import decide, is_worth_compiling, warm_up
 from virtflow.testing.builders import fleet, host, requests, shape
 
+assert not is_worth_compiling()
 first = decide(fleet([host("a")]), requests(20, shape()))
+assert not is_worth_compiling()
+decide(fleet([host("a")]), requests(1_000, shape()))
+assert is_worth_compiling()
 assert "numba" not in sys.modules
 assert warm_up()
 assert "numba" in sys.modules

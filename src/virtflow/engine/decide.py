@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Fewer requests than that are placed faster without the compiled twin.
 COMPILED_MIN: Final = 16
+#: below that, compiling costs more than it brings for a long time
+WORTH_COMPILING_MIN: Final = 256
 
 Outcome = Placement | Rejection
 #: pool -> name of the host that round robin chose last there
@@ -119,13 +121,21 @@ class _Round:
 
 class _MachineCode:
     """Is it there? Until then rounds are decided in Python: to load the compiler takes seconds, in which nothing else
-    would be done; a leader whose loop stands still for so long is replaced."""
+    would be done; a leader whose loop stands still for so long is replaced. Who never decides many at once never needs
+    it.
+    """
 
+    is_wanted = False
     is_ready = False
 
 
+def is_worth_compiling() -> bool:
+    """A round came that was large enough for machine code to be felt."""
+    return _MachineCode.is_wanted
+
+
 def warm_up() -> bool:
-    """Compile beside the work; says whether there is something to compile. Large batches use it from then on."""
+    """Compile beside the work; says whether there is something to compile. Rounds of many use it from then on."""
     try:
         decide(Fleet(compiled=True), [Request(b"", Shape(wants=()))] * COMPILED_MIN)
     except ImportError:
@@ -136,6 +146,7 @@ def warm_up() -> bool:
 
 def _twin(fleet: Fleet, rankings: Rankings, count: int) -> "Twin | None":
     """The one place that asks whether there is machine code."""
+    _MachineCode.is_wanted |= count >= WORTH_COMPILING_MIN
     if fleet.compiled is False or (fleet.compiled is None and (count < COMPILED_MIN or not _MachineCode.is_ready)):
         return None
     from virtflow.engine.twin import twin_of

@@ -10,7 +10,7 @@ import structlog
 
 from virtflow import __version__
 from virtflow.config import Config, is_loopback, make_data_folder
-from virtflow.engine.decide import warm_up
+from virtflow.engine.decide import is_worth_compiling, warm_up
 from virtflow.main.doors.door import config_from, guarded
 from virtflow.main.doors.light import settle_down
 from virtflow.main.leave import ANSWER_S_MAX, Departure, departure
@@ -32,8 +32,8 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 SWITCH_INTERVAL_S = 0.0005
 #: a batch makes tens of thousands of records that live for one commit; with the defaults a fifth of the time went here
 GC_THRESHOLDS = (100_000, 20, 50)
-#: compiling takes a second of a core, and the first seconds belong to what waited for this process
-WARM_UP_AFTER_S = 2.0
+#: so often it is looked whether large rounds came: to compile takes a second of a core and 60 MB
+WORTH_IT_LOOK_S = 0.5
 
 
 def _as_it_is(thing: T) -> T:
@@ -97,8 +97,19 @@ async def _serve_with(service: Service, leave: Departure, wrap_app: Callable[[Ap
         async def ready(address: str) -> None:
             service.listens_at(reachable(address))
             log.info("serving", address=address, docs=f"{address}/docs")
-            if SCHEDULER in config.role:  # where the extra `fast` is installed: beside the work, not in the first batch
-                loop = asyncio.get_running_loop()
-                loop.call_later(WARM_UP_AFTER_S, loop.run_in_executor, None, warm_up)
 
-        await run_server(app, host=config.host, port=config.port, ready=ready, leaving=leaving, patience=patience)
+        compiling = asyncio.create_task(_compile_when_worth_it()) if SCHEDULER in config.role else None
+        try:
+            await run_server(app, host=config.host, port=config.port, ready=ready, leaving=leaving, patience=patience)
+        finally:
+            if compiling is not None:
+                compiling.cancel()
+
+
+async def _compile_when_worth_it() -> None:
+    """Where the extra `fast` is installed: beside the work, and only for who places many at once."""
+    while True:
+        await asyncio.sleep(WORTH_IT_LOOK_S)
+        if is_worth_compiling():
+            break
+    await asyncio.get_running_loop().run_in_executor(None, warm_up)
