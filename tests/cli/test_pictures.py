@@ -245,6 +245,12 @@ A_LEADER = answered(
         roles=["scheduler", "relay"],
         offices=[records.Office(office="scheduler", term=7, since=LATER), records.Office(office="relay", term=3)],
         state="here",
+        health="degraded",
+        unwell=[
+            records.Unwell(
+                part="broker", status="degraded", since=LATER, cause="it does not answer in time", remedy="start it"
+            )
+        ],
         address="http://bm-1:8080",
         version="1.0.0",
         started_at=LATER,

@@ -15,6 +15,7 @@ from virtflow.control.processes import Processes
 from virtflow.control.self_hosts import SelfHosts
 from virtflow.election.alone import Alone
 from virtflow.engine.fleet import Fleet
+from virtflow.model.health import Status, Unwell
 from virtflow.model.process import Process, ProcessView
 from virtflow.store.contract import Store
 from virtflow.store.open import open_store
@@ -41,7 +42,9 @@ class Here(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def present(url: str, name: str, *, started_ms: int = 1) -> AsyncIterator[Here]:
+async def present(
+    url: str, name: str, *, started_ms: int = 1, unwell: Callable[[], tuple[Unwell, ...]] = tuple
+) -> AsyncIterator[Here]:
     store = open_store(url, origin=name)
     await store.open()
     me = process(name, started_ms=started_ms)
@@ -49,7 +52,7 @@ async def present(url: str, name: str, *, started_ms: int = 1) -> AsyncIterator[
     here = Here(
         store,
         Processes(store=store, clock=SystemClock(), me=me, elections=()),
-        Presence(me, store=store, mirror=mirror, changed=lambda: None, beat_s=3600),
+        Presence(me, store=store, mirror=mirror, changed=lambda: None, unwell=unwell, beat_s=3600),
     )
     saying = asyncio.create_task(here.presence.run())
     try:
@@ -81,6 +84,18 @@ async def test_whose_name_stands_in_a_lease_holds_the_office(postgresql_url: str
             [("scheduler", 1)],
             [("relay", 7)],
         ]
+
+
+@pytest.mark.service("postgresql")
+async def test_others_see_what_is_wrong_with_a_process_until_it_is_gone(postgresql_url: str) -> None:
+    broker = Unwell(part="broker", status=Status.DEGRADED, since_ms=7, cause="away", remedy="start it")
+    async with present(postgresql_url, "one") as one:
+        async with present(postgresql_url, "two", unwell=lambda: (broker,)):
+            await one.sees(lambda seen: "two" in seen)
+            views = {view.process.id: view for view in await one.processes.list()}
+            assert (views["one"].health, views["two"].health) == (Status.OK, Status.DEGRADED)
+            assert views["two"].process.unwell == (broker,)
+        await one.sees(lambda seen: seen["two"].health is None)
 
 
 @pytest.mark.service("postgresql")

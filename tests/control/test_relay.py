@@ -75,8 +75,8 @@ async def test_a_knock_reaches_all_and_what_is_wrong_with_one_is_told_by_its_nam
     relay = Relay(couriers, start=Loops().start, settle=nothing)
     relay.knock()
     assert [courier.knocks for courier in couriers] == [1, 1]
-    assert relay.troubles == {}
+    assert relay.states == {"courier nats": "ok", "courier kafka": "ok"}
     couriers[1].state = "failing: nobody listens"
-    assert relay.troubles == {"courier kafka": "failing: nobody listens"}
+    assert relay.states == {"courier nats": "ok", "courier kafka": "failing: nobody listens"}
     await relay.close()
     assert all(courier.is_closed for courier in couriers)

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from virtflow.main import loops as main_loops
 from virtflow.main.loops import Loops
@@ -58,6 +59,17 @@ async def test_a_loop_that_stays_down_is_named_until_it_has_run_for_a_while() ->
         await soon(lambda: work.starts == 6)
         assert loops.report()["digging"] != "ok"  # it has only begun
         await soon(lambda: loops.report()["digging"] == "ok")
+
+
+async def test_a_loop_that_stays_down_and_recovers_is_three_lines() -> None:
+    work, loops = Work(failures=5), Loops()
+    with capture_logs() as lines:
+        async with contextlib.AsyncExitStack() as stack:
+            loops.start(stack, "digging", work)
+            await soon(lambda: work.starts == 6)
+            await soon(lambda: loops.report()["digging"] == "ok")
+    said = [(line["event"], line.get("stays_down")) for line in lines]
+    assert said == [("loop.failed", False), ("loop.failed", True), ("loop.recovered", None)]
 
 
 async def test_a_loop_that_ends_by_itself_starts_again_until_loops_may_end() -> None:

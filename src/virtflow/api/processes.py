@@ -2,6 +2,7 @@
 
 import msgspec
 
+from virtflow.api.health import Condition, UnwellOut, unwell_out
 from virtflow.api.operation import Call, Noun, ok
 from virtflow.api.pages import Paged, cursor_key, cut
 from virtflow.control.orders import Rendered
@@ -29,6 +30,9 @@ class ProcessOut(msgspec.Struct, frozen=True, kw_only=True):
     offices: list[OfficeOut]
     #: here, stopped (it said goodbye), or silent for longer than a living one is
     state: str
+    #: ok, degraded or failing, as it said last; null of who is not here
+    health: Condition | None
+    unwell: list[UnwellOut]
     #: where its API answers; empty until it does
     address: str
     version: str
@@ -67,6 +71,8 @@ def _shown(view: ProcessView) -> ProcessOut:
             OfficeOut(office=lease.office, term=lease.term, since=time_text(lease.since_ms)) for lease in view.leases
         ],
         state=view.state,
+        health=view.health.value if view.health is not None else None,
+        unwell=[unwell_out(one) for one in process.unwell] if view.health is not None else [],
         address=process.address,
         version=process.version,
         started_at=time_text(process.started_ms),

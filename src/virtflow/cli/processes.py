@@ -20,6 +20,7 @@ def columns(screen: Screen) -> "list[Column[Process]]":
     return [
         Column("PROCESS", lambda each: each.id, is_needed=True),
         Column("STATE", lambda each: each.state, style=lambda each: "" if each.state == "here" else "yellow"),
+        Column("HEALTH", lambda each: each.health or "", style=health_style),
         Column("ROLES", lambda each: ",".join(each.roles)),
         Column("LEADS", leads, style=lambda _: "green"),
         Column("AGE", lambda each: words.say_age(each.started_at, screen.now), is_number=True),
@@ -28,7 +29,16 @@ def columns(screen: Screen) -> "list[Column[Process]]":
         Column("VERSION", lambda each: each.version, is_wide=True),
         Column("TERMS", lambda each: ",".join(f"{held.office}={held.term}" for held in each.offices), is_wide=True),
         Column("SEEN", lambda each: words.say_age(each.seen_at, screen.now), is_wide=True, is_number=True),
+        Column("UNWELL", unwell, is_wide=True),
     ]
+
+
+def health_style(process: "Process") -> str:
+    return {"degraded": "yellow", "failing": "red"}.get(process.health or "", "")
+
+
+def unwell(process: "Process") -> str:
+    return "; ".join(f"{one.part}: {one.cause}" for one in process.unwell)
 
 
 def leads(process: "Process") -> str:

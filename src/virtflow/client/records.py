@@ -270,6 +270,16 @@ class Office(Record, frozen=True, kw_only=True):
     since: Time | None = None
 
 
+class Unwell(Record, frozen=True, kw_only=True):
+    """A part of a process that does not work as it should."""
+
+    part: str
+    status: str = ""
+    since: Time | None = None
+    cause: str = ""
+    remedy: str = ""
+
+
 class Process(Record, frozen=True, kw_only=True):
     """One of those that share a database."""
 
@@ -279,6 +289,9 @@ class Process(Record, frozen=True, kw_only=True):
     offices: list[Office] = []
     #: here, stopped or silent
     state: str = ""
+    #: ok, degraded or failing; None of who is not here
+    health: str | None = None
+    unwell: list[Unwell] = []
     address: str = ""
     version: str = ""
     started_at: Time | None = None

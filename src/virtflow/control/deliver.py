@@ -77,6 +77,7 @@ class Deliverer:
         self._looked_s = self._scanned_s = float("-inf")
         #: "ok", or what is wrong with us; what is wrong with a receiver stands with the receiver
         self.state = "ok"
+        self._is_interrupted = False
 
     def knock(self) -> None:
         self._news.set()
@@ -119,16 +120,18 @@ class Deliverer:
                 self._fail(error)
                 more, is_loaded = False, False  # what of it happened, the rows know
             else:
-                self.state = self._settlements.state
+                if self._is_interrupted:
+                    log.info("webhooks.resumed")
+                self._is_interrupted, self.state = False, self._settlements.state
             if not more:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S):
                         await self._news.wait()
 
     def _fail(self, error: VirtflowError) -> None:
-        if self.state == "ok":  # one line for each change of state, not for each try
+        if not self._is_interrupted:  # one line for each change of state, not for each try
             log.warning("webhooks.interrupted", error=error.detail)
-        self.state = error.detail
+        self._is_interrupted, self.state = True, error.detail
 
     async def _step(self, group: asyncio.TaskGroup) -> bool:
         now_s = self._clock.monotonic_s()

@@ -48,6 +48,8 @@ class Office:
             await asyncio.sleep(min(REST_S_MAX, REST_S * 2**self._failures) if self._failures else 0)
 
     def _is_well(self) -> None:
+        if self.state != "ok":
+            log.info("office.recovered", office=self.name)
         self._failures, self.state = 0, "ok"
 
     def _failed(self, error: Exception) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import bisect
 import itertools
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import HistogramMetricFamily
@@ -48,6 +48,10 @@ METRICS: dict[str, tuple[tuple[str, ...], str]] = {
     "virtflow_fence": ((), "the newest fence that this process took; 0 before the first"),
     "virtflow_processes": (("role",), "processes on this database that were heard of lately"),
     "virtflow_strategy_file_up": ((), "1 when the strategy file is in use as it is, 0 when an older word is kept"),
+    "virtflow_part_up": (
+        ("part",),
+        "1 when a part of this process is well, 0 when it is degraded or failing (/healthz says why)",
+    ),
     "virtflow_database_up": (
         (),
         "1 when the database answered this scrape; without it there are no gauges of the fleet",
@@ -103,6 +107,7 @@ class Metrics:
         self._processes: Processes | None = None
         self._elections: Sequence[Election] = ()
         self._webhooks: Webhooks | None = None
+        self._parts: Callable[[], Mapping[str, bool]] = dict
 
     def read_from(
         self,
@@ -117,6 +122,7 @@ class Metrics:
         dead: Dead | None = None,
         queue_state: Callable[[], str] | None = None,
         webhooks: Webhooks | None = None,
+        parts: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
         """Where the gauges come from; main connects it once everything is built."""
         self._summary, self._scheduler, self._inventories = summary, scheduler, inventories
@@ -124,6 +130,7 @@ class Metrics:
         self._dead, self._queue_state = dead, queue_state
         self._processes, self._elections = processes, elections
         self._webhooks = webhooks
+        self._parts = parts
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
         counter = self._requests_by.get((route, status))
@@ -225,6 +232,8 @@ class Metrics:
         if self._scheduler is not None:
             yield "virtflow_scheduler_up", (), float(self._scheduler.state == "ok")
             yield "virtflow_fence", (), float(self._scheduler.fence)
+        for part, is_well in self._parts().items():
+            yield "virtflow_part_up", (part,), float(is_well)
         for election in self._elections:
             yield "virtflow_leader", (election.office,), float(election.state == "leading")
             yield "virtflow_term", (election.office,), float(election.term)

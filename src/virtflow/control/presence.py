@@ -9,6 +9,7 @@ import structlog
 
 from virtflow.control.mirror import Mirror
 from virtflow.model.errors import VirtflowError
+from virtflow.model.health import Unwell
 from virtflow.model.process import Process
 from virtflow.store.contract import Store
 
@@ -22,7 +23,7 @@ BYE_S_MAX = 1.0
 
 
 class Presence:
-    """`changed` is called when other hosts than before carry virtflow."""
+    """`changed` is called when other hosts than before carry virtflow; `unwell`: what is wrong here."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Presence:
         store: Store,
         mirror: Mirror,
         changed: Callable[[], None],
+        unwell: Callable[[], tuple[Unwell, ...]] = tuple,
         beat_s: float = BEAT_S,
         kept_s: float = KEPT_S,
     ) -> None:
@@ -38,6 +40,7 @@ class Presence:
         self._store = store
         self._mirror = mirror
         self._changed = changed
+        self._unwell = unwell
         self._beat_s = beat_s
         self._kept_ms = int(kept_s * 1000)
         self._news = asyncio.Event()
@@ -70,7 +73,7 @@ class Presence:
 
     async def beat(self) -> None:
         async with self._store.transaction() as tx:
-            await tx.put_process(self._process)
+            await tx.put_process(msgspec.structs.replace(self._process, unwell=self._unwell()))
             await tx.remove_silent_processes(silent_ms=self._kept_ms)
         machines = [process.node for process in await self._store.processes()]
         if self._mirror.see_machines(machines):

@@ -1,11 +1,12 @@
 """Which processes share the database, as they say themselves (presence), and which offices each of them holds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from virtflow.election import Election
 from virtflow.model.clock import Clock
+from virtflow.model.health import Unwell
 from virtflow.model.lease import Lease
 from virtflow.model.process import Process, ProcessView
 from virtflow.store.contract import Store
@@ -15,13 +16,22 @@ SILENT_S = 15.0
 
 
 class Processes:
-    """`me`: this process, for where there is no other."""
+    """`me`: this process, for where there is no other; `unwell`: what is wrong with it."""
 
-    def __init__(self, *, store: Store, clock: Clock, me: Process, elections: Sequence[Election]) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        me: Process,
+        elections: Sequence[Election],
+        unwell: Callable[[], tuple[Unwell, ...]] = tuple,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._me = me
         self._elections = elections
+        self._unwell = unwell
 
     def listens_at(self, address: str) -> None:
         self._me = msgspec.structs.replace(self._me, address=address)
@@ -42,7 +52,7 @@ class Processes:
 
     def _alone(self) -> ProcessView:
         """Nobody else is there to hear it, so it is not written."""
-        process = msgspec.structs.replace(self._me, seen_ms=self._clock.now_ms())
+        process = msgspec.structs.replace(self._me, seen_ms=self._clock.now_ms(), unwell=self._unwell())
         held = tuple(
             Lease(
                 office=one.office,

@@ -37,9 +37,9 @@ class Relay:
         self._settle = settle
 
     @property
-    def troubles(self) -> dict[str, str]:
-        """Courier, as its loop is called -> what is wrong. Empty when all is well."""
-        return {f"courier {courier.name}": courier.state for courier in self._couriers if courier.state != "ok"}
+    def states(self) -> dict[str, str]:
+        """Courier, as its loop is called -> "ok", or what is wrong."""
+        return {f"courier {courier.name}": courier.state for courier in self._couriers}
 
     def knock(self) -> None:
         for courier in self._couriers:

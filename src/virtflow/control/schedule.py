@@ -305,14 +305,13 @@ class Scheduler:
                 return
             if self._must_reload:
                 await self._reload()
-            self._failures = 0
-            self._is_well()
             await self._slots.acquire()
             try:
                 decided = await self._next_round() if self.is_leading else self._next_acceptance()
             except BaseException:
                 self._slots.release()
                 raise
+            self._is_well()  # not before: one that fails at each round would be well in between
             if decided is None:
                 self._slots.release()
                 continue
@@ -321,6 +320,9 @@ class Scheduler:
             writing.add_done_callback(self._rounds.discard)
 
     def _is_well(self) -> None:
+        if self._failures:
+            log.info("scheduler.recovered")
+        self._failures = 0
         self.state = "ok" if self.is_leading else "following"
 
     async def _wait_for_work(self) -> None:

@@ -86,6 +86,8 @@ class Settlements:
                 await asyncio.sleep(min(RETRY_S_MAX, RETRY_S * 2 ** min(failures, 10)))
                 self._news.set()
             else:
+                if self.state != "ok":
+                    log.info("webhooks.recorded")
                 self.state, failures = "ok", 0
 
     async def write_all(self) -> None:

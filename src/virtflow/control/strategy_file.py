@@ -74,10 +74,6 @@ class StrategyFile:
         else:
             log.warning("strategy_file.wrong", problem=state)
 
-    def notes(self) -> dict[str, str]:
-        """For health: an older word is kept, which a restart would not mend."""
-        return {} if self.state == "ok" else {"strategy_file": self.state}
-
     async def run(self) -> None:
         """Until cancelled."""
         while True:

@@ -51,6 +51,11 @@ class Span(NamedTuple):
 
 
 class Tracer(Protocol):
+    @property
+    def state(self) -> str:
+        """ "ok", or what is wrong: for health."""
+        ...
+
     def begin(self, given: bytes | None) -> tuple[str, str]:
         """The `traceparent` for a request, and that of its caller; empty when this one is not traced."""
         ...

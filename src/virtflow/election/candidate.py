@@ -18,6 +18,7 @@ AGAIN = 0.05
 LEAVE_S_MAX = 1.0
 #: nobody is obeyed who says to come back later than this
 PAUSE_S_MAX = 10.0
+_WELL = ("following", "leading")
 
 
 class Candidate:
@@ -78,9 +79,10 @@ class Candidate:
 
     def _say(self, state: str) -> None:
         """One line for each change of state, not for each try."""
-        if state != self.state and state not in ("following", "leading"):
+        was_well, is_well = self.state in _WELL, state in _WELL
+        if was_well and not is_well:
             log.warning("election.failed", office=self.office, error=state)
-        elif state != self.state and self.state not in ("following", "leading"):
+        elif is_well and not was_well:
             log.info("election.works", office=self.office)
         self.state = state
 

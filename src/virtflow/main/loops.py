@@ -66,13 +66,18 @@ class Loops:
 
     async def _run(self, name: str, loop: Loop) -> None:
         """One life of it; who has lived long enough is well again."""
-        well = asyncio.get_running_loop().call_later(WELL_S, self._states.__setitem__, name, "ok")
+        well = asyncio.get_running_loop().call_later(WELL_S, self._is_well, name)
         try:
             await loop()
         finally:
             well.cancel()
         if not self._may_end:
             raise LoopEnded("it ended by itself")
+
+    def _is_well(self, name: str) -> None:
+        if self._states[name] != "ok":
+            log.info("loop.recovered", loop=name)
+        self._states[name] = "ok"
 
     def _failed(self, name: str, error: Exception, failures: int) -> None:
         self._restarted(name)

@@ -61,11 +61,18 @@ class OtelTracer:
             "producer": api.SpanKind.PRODUCER,
             "consumer": api.SpanKind.CONSUMER,
         }
+        self._exporter = _told_exporter(
+            OTLPSpanExporter(endpoint=_traces_url(endpoint), timeout=EXPORT_S_MAX), endpoint
+        )
         self._processor: Any = BatchSpanProcessor(
-            _told_exporter(OTLPSpanExporter(endpoint=_traces_url(endpoint), timeout=EXPORT_S_MAX), endpoint),
+            self._exporter,
             max_queue_size=SPANS_KEPT_MAX,
             schedule_delay_millis=EXPORT_EVERY_S * 1000,
         )
+
+    @property
+    def state(self) -> str:
+        return "ok" if self._exporter.arrives else "nobody takes them; they are dropped"
 
     def begin(self, given: bytes | None) -> tuple[str, str]:
         caller = read_traceparent(given)

@@ -20,6 +20,7 @@ from virtflow.events.open import open_sinks
 from virtflow.inventory import Inventory
 from virtflow.inventory.open import open_inventories
 from virtflow.model.clock import Clock
+from virtflow.model.health import Unwell
 from virtflow.model.process import Process
 from virtflow.queue import Observer, Queue
 from virtflow.queue.open import open_queue
@@ -130,13 +131,19 @@ def make_self_hosts(config: Config) -> SelfHosts:
 
 
 def make_presence(
-    config: Config, store: Store, mirror: Mirror, clock: Clock, *, changed: Callable[[], None]
+    config: Config,
+    store: Store,
+    mirror: Mirror,
+    clock: Clock,
+    *,
+    changed: Callable[[], None],
+    unwell: Callable[[], tuple[Unwell, ...]],
 ) -> Presence | None:
     """The embedded database has one process, which knows where it is."""
     if not store.origin:
         return None
     process = this_process(config, store.origin, now_ms=clock.now_ms())
-    return Presence(process, store=store, mirror=mirror, changed=changed)
+    return Presence(process, store=store, mirror=mirror, changed=changed, unwell=unwell)
 
 
 def node_of(config: Config) -> str:

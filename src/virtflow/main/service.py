@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
 
 from virtflow.config import Config
 from virtflow.control.answers import Answers
@@ -15,7 +16,7 @@ from virtflow.control.dead import Dead
 from virtflow.control.deliver import Deliverer
 from virtflow.control.event_feed import EventFeed
 from virtflow.control.follow import Follower
-from virtflow.control.health import Health
+from virtflow.control.health import Health, States
 from virtflow.control.hosts import Hosts
 from virtflow.control.house import House
 from virtflow.control.housekeeping import Housekeeping
@@ -65,8 +66,13 @@ from virtflow.store.contract import Store
 LEAD_AT_START_S_MAX = 1.0
 #: the offices that one process holds at a time, each of the role of its name
 SCHEDULER, RELAY = "scheduler", "relay"
-#: what an election is when nothing is wrong with it
-_OF_OFFICES = ("following", "leading")
+
+
+class _Part(Protocol):
+    """ "ok", or what is wrong."""
+
+    @property
+    def state(self) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +120,7 @@ class Service:
                 if self.presence:
                     await self.presence.beat()  # before anything is decided
                     self.loops.start(stack, "presence", self.presence.run)
+                self.loops.start(stack, "health", self.house.health.run)
                 if self.strategy_file:
                     self.loops.start(stack, "strategy_file", self.strategy_file.run)
                 if RELAY in self.config.role:
@@ -283,14 +290,30 @@ def build(
     )
     dead = Dead(store=store, vms=vms, clock=clock, ids=ids, tell=tell, call=queue.call)
 
-    def notes() -> dict[str, str]:
-        found = dict(strategy_file.notes()) if strategy_file else {}
-        troubles = {f"election of {one.office}": one.state for one in elections if one.state not in _OF_OFFICES}
-        return found | ({"broker": queue.state} if config.broker_url else {}) | troubles
-
     elections = tuple(one for one in (election, relay_election) if one.office in config.role)
+    health = Health(
+        store=store,
+        scheduler=scheduler,
+        inventories=watch,
+        follower=follower,
+        mirror=mirror,
+        clock=clock,
+        roles=config.role,
+        elections=elections,
+        needed=loops.report,
+        useful=_useful(
+            relay=relay if RELAY in config.role else None,
+            broker=queue if config.broker_url else None,
+            strategy_file=strategy_file,
+            traces=tracer,
+        ),
+    )
     processes = Processes(
-        store=store, clock=clock, me=this_process(config, store.origin, now_ms=clock.now_ms()), elections=elections
+        store=store,
+        clock=clock,
+        me=this_process(config, store.origin, now_ms=clock.now_ms()),
+        elections=elections,
+        unwell=lambda: health.unwell,
     )
     webhooks = Webhooks(
         store=store,
@@ -314,6 +337,7 @@ def build(
         webhooks=webhooks,
         dead=dead,
         queue_state=lambda: queue.state,
+        parts=lambda: health.well,
     )
     house = House(
         hosts=hosts,
@@ -329,18 +353,7 @@ def build(
         inventories=watch,
         summary=summary,
         processes=processes,
-        health=Health(
-            store=store,
-            scheduler=scheduler,
-            inventories=watch,
-            follower=follower,
-            mirror=mirror,
-            roles=config.role,
-            elections=elections,
-            relay=relay,
-            loops=loops.report,
-            notes=notes,
-        ),
+        health=health,
         metrics=metrics,
         tracer=tracer,
     )  # fmt: skip
@@ -367,10 +380,22 @@ def build(
         election=election,
         relay_election=relay_election,
         strategy_file=strategy_file,
-        presence=make_presence(config, store, mirror, clock, changed=knock),
+        presence=make_presence(config, store, mirror, clock, changed=knock, unwell=lambda: health.unwell),
         rounds=rounds,
         loops=loops,
     )
+
+
+def _useful(*, relay: Relay | None, **parts: _Part | None) -> States:
+    """What work goes on without, and what a restart would not mend. None: this process has no such part."""
+
+    def states() -> dict[str, str]:
+        return {
+            **(relay.states if relay is not None else {}),
+            **{name: part.state for name, part in parts.items() if part is not None},
+        }
+
+    return states
 
 
 def _each(*told: Settled) -> Settled:

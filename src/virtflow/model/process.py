@@ -2,6 +2,7 @@
 
 import msgspec
 
+from virtflow.model.health import Status, Unwell, worst
 from virtflow.model.lease import Lease
 
 
@@ -16,6 +17,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     #: by its own clock
     started_ms: int
+    #: what does not work as it should, as it said last
+    unwell: tuple[Unwell, ...] = ()
     #: by the clock of the database
     seen_ms: int = 0
     #: how long it has been silent
@@ -36,3 +39,8 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
         if not self.process.roles:
             return "stopped"
         return "silent" if self.is_silent else "here"
+
+    @property
+    def health(self) -> Status | None:
+        """None of who says nothing."""
+        return worst(self.process.unwell) if self.state == "here" else None

@@ -106,15 +106,3 @@ class FleetSummary(msgspec.Struct, frozen=True, kw_only=True):
     oldest_waiting_s: float | None
     default_strategy: str
     inventory: tuple[InventoryReport, ...]
-
-
-class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
-    ok: bool
-    #: part -> "ok" or what is wrong
-    parts: dict[str, str]
-    #: what this process does: api, scheduler, relay
-    roles: list[str]
-    #: office -> "leading" or "following"; those of its roles
-    offices: dict[str, str]
-    #: so many events of the log are not in the mirror yet; None where nobody else writes, or while nobody can say
-    behind: int | None

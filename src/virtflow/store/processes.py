@@ -1,5 +1,8 @@
 """Processes, as rows: who is there, and when each was last seen."""
 
+import msgspec
+
+from virtflow.model.health import Unwell
 from virtflow.model.process import Process
 from virtflow.store.session import Reader, Row, Session
 
@@ -12,9 +15,18 @@ def process_from_row(row: Row) -> Process:
         address=row[3],
         version=row[4],
         started_ms=row[5],
-        seen_ms=row[6],
-        silent_ms=row[7],
+        unwell=_read_unwell(row[6]) if row[6] else (),
+        seen_ms=row[7],
+        silent_ms=row[8],
     )
+
+
+def _read_unwell(text: str) -> tuple[Unwell, ...]:
+    return msgspec.json.decode(text, type=tuple[Unwell, ...])
+
+
+def _write_unwell(unwell: tuple[Unwell, ...]) -> str:
+    return msgspec.json.encode(unwell).decode() if unwell else ""
 
 
 class ProcessReads:
@@ -36,6 +48,7 @@ class ProcessWrites:
             process.address,
             process.version,
             process.started_ms,
+            _write_unwell(process.unwell),
         )
 
     async def remove_process(self, process_id: str) -> None:

@@ -98,6 +98,20 @@ async def test_a_running_virtflow_is_asked_how_it_is(tmp_path: Path) -> None:
     assert (found.verdict, found.text) == (Verdict.OK, f"the virtflow at http://127.0.0.1:{port}/healthz is well")
 
 
+async def test_what_a_running_virtflow_says_of_its_parts_is_passed_on_with_its_remedies(tmp_path: Path) -> None:
+    server = Server(
+        database_url=f"sqlite:///{tmp_path}/virtflow.db",
+        log=tmp_path / "log",
+        flags=("--broker-url", f"amqp://u:hunter2@{NOBODY}/"),
+    )
+    with running(server):
+        [found] = await check_server(config(port=server.url.rpartition(":")[2]), wait_s=WAIT_S)
+    assert found.verdict is Verdict.WARN
+    assert "says that its broker is degraded since 20" in found.text
+    assert "VIRTFLOW_BROKER_URL" in found.remedy
+    assert "hunter2" not in str(found)
+
+
 async def test_a_config_file_that_everybody_may_read(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text("tick_s = 1")

@@ -13,8 +13,11 @@ from virtflow.main.checkup import election
 from virtflow.main.checkup.broker import check_broker, check_queue
 from virtflow.main.checkup.buses import check_kafka, check_nats
 from virtflow.main.checkup.election import check_election, judge_offices
+from virtflow.main.checkup.processes import check_processes, judge_processes
 from virtflow.model.finding import Finding, Verdict
+from virtflow.model.health import Status, Unwell
 from virtflow.model.lease import Lease
+from virtflow.model.process import Process
 from virtflow.model.secret import Secret
 from virtflow.queue.topology import QUEUE
 from virtflow.testing.kafka import kafka_cluster
@@ -94,6 +97,54 @@ def test_offices_are_judged_by_two_looks() -> None:
     nobody = {"scheduler": lease("scheduler", ""), "relay": lease("relay", beat=9)}
     assert said(judge_offices(before, nobody, is_counted_here=True))[0] == ("warn", "nobody is the scheduler")
     assert [verdict for verdict, _ in said(judge_offices({}, {}, is_counted_here=True))] == ["warn", "warn"]
+
+
+def test_processes_are_judged_by_what_they_say_themselves() -> None:
+    broker = Unwell(part="broker", status=Status.DEGRADED, since_ms=0, cause="away", remedy="start it")
+    digging = Unwell(part="digging", status=Status.FAILING, since_ms=0, cause="restarting", remedy="restart it")
+
+    def process(name: str, *, silent_ms: int = 0, roles: tuple[str, ...] = ("api",), **more: object) -> Process:
+        return Process(
+            id=name, node="bm-1", roles=roles, address="", version="1", started_ms=1, silent_ms=silent_ms, **more
+        )  # type: ignore[arg-type]
+
+    found = list(
+        judge_processes(
+            [
+                process("well"),
+                process("ill", unwell=(digging, broker)),
+                process("dead", silent_ms=60_000, unwell=(broker,)),
+                process("gone", roles=()),
+            ]
+        )
+    )
+    since = "since 1970-01-01T00:00:00.000Z"
+    assert said(found) == [
+        ("ok", "well on bm-1 is well"),
+        ("bad", f"ill on bm-1 says that its digging is failing {since}: restarting"),
+        ("warn", f"ill on bm-1 says that its broker is degraded {since}: away"),
+        ("warn", "dead on bm-1 has said nothing for 60 s"),
+    ]
+    assert [one.remedy for one in found[1:3]] == ["restart it", "start it"]
+    assert said(judge_processes([])) == [("warn", "none is running")]
+
+
+@pytest.mark.service("postgresql")
+async def test_the_doctor_sees_what_a_process_on_the_same_database_is_missing(
+    start: Start,  # noqa: F811
+    postgresql_url: str,
+) -> None:
+    broker_url = "amqp://guest:guest@127.0.0.1:1/"
+    assert said(await check_processes(config(database_url=postgresql_url))) == [("warn", "none is running")]
+    async with start(database_url=postgresql_url, broker_url=broker_url) as service:
+        await service.house.health.look()
+        assert service.presence is not None
+        await service.presence.beat()
+        [finding] = await check_processes(config(database_url=postgresql_url))
+    assert finding.verdict is Verdict.WARN
+    assert f"{service.store.origin} on " in finding.text
+    assert "its broker is degraded since" in finding.text
+    assert "VIRTFLOW_BROKER_URL" in finding.remedy
 
 
 async def test_an_embedded_database_needs_no_votes() -> None:

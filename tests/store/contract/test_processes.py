@@ -2,6 +2,7 @@
 
 import msgspec
 
+from virtflow.model.health import Status, Unwell
 from virtflow.model.process import Process
 from virtflow.store.contract import Store
 
@@ -46,3 +47,11 @@ async def test_who_says_goodbye_is_gone_and_who_says_nothing_is_forgotten(store:
     async with store.transaction() as tx:
         await tx.remove_silent_processes(silent_ms=-60_000)
     assert await store.processes() == []
+
+
+async def test_what_is_wrong_with_a_process_is_kept_until_it_says_that_it_is_well(store: Store) -> None:
+    broker = Unwell(part="broker", status=Status.DEGRADED, since_ms=7, cause="it’s “away”", remedy="start it")
+    await put(store, msgspec.structs.replace(process("a"), unwell=(broker,)))
+    assert [one.unwell for one in await store.processes()] == [(broker,)]
+    await put(store, process("a"))
+    assert [one.unwell for one in await store.processes()] == [()]

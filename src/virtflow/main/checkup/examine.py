@@ -10,6 +10,7 @@ from virtflow.main.checkup.database import check_database
 from virtflow.main.checkup.election import check_election
 from virtflow.main.checkup.inventories import check_inventories
 from virtflow.main.checkup.machine import check_machine
+from virtflow.main.checkup.processes import check_processes
 from virtflow.main.checkup.server import check_server
 from virtflow.main.checkup.settings import check_settings, readable_config
 from virtflow.model.finding import Finding, bad
@@ -36,8 +37,10 @@ def _checks(config: Config) -> Mapping[str, Check]:
         "machine": lambda: check_machine(config),
         "server": lambda: check_server(config, wait_s=WAIT_S),
         "database": lambda: check_database(config, wait_s=WAIT_S),
+        "election": lambda: check_election(config),
     }
-    checks["election"] = lambda: check_election(config)
+    if config.is_shared:
+        checks["processes"] = lambda: check_processes(config)
     if config.broker_url:
         checks["broker"] = lambda: check_queue(config.broker_url, wait_s=WAIT_S)
     if config.events_nats_url:

@@ -7,13 +7,20 @@ from collections.abc import Sequence
 import httpx
 import msgspec
 
+from virtflow.client.records import Record, Unwell
 from virtflow.config import Config
 from virtflow.main.checkup.beside import beside
 from virtflow.model.finding import Finding, bad, ok, warn
-from virtflow.model.views import HealthReport
+from virtflow.model.health import Status
 
 PART = "server"
-_WELL = ("ok", "following")
+
+
+class _Health(Record, frozen=True, kw_only=True):
+    """Of any version that we may find there."""
+
+    ok: bool
+    unwell: tuple[Unwell, ...] = ()
 
 
 async def check_server(config: Config, *, wait_s: float) -> Sequence[Finding]:
@@ -42,16 +49,18 @@ async def _ask(config: Config, wait_s: float) -> Sequence[Finding]:
     url = f"http://{host}:{config.port}/healthz"
     try:
         async with httpx.AsyncClient(timeout=wait_s, trust_env=False) as client:
-            report = msgspec.json.decode((await client.get(url)).content, type=HealthReport)
+            report = msgspec.json.decode((await client.get(url)).content, type=_Health)
     except (httpx.HTTPError, msgspec.MsgspecError):
         return [bad(PART, f"somebody else is at {host}:{config.port}", "stop that program, or name another port")]
-    troubles = {part: state for part, state in report.parts.items() if state not in _WELL}
+    if report.unwell:
+        return [_finding(url, one) for one in report.unwell]
     if not report.ok:
-        return [bad(PART, f"the virtflow at {url} is not well: {_said(troubles)}", "see its log")]
-    if troubles:
-        return [warn(PART, f"the virtflow at {url} is well, but: {_said(troubles)}", "see its log")]
+        return [bad(PART, f"the virtflow at {url} is not well", "see its log")]
     return [ok(PART, f"the virtflow at {url} is well")]
 
 
-def _said(troubles: dict[str, str]) -> str:
-    return "; ".join(f"{part}: {state}" for part, state in troubles.items())
+def _finding(url: str, one: Unwell) -> Finding:
+    """What a process says of a part of its own."""
+    since = f" since {one.since:%Y-%m-%d %H:%M:%S} UTC" if one.since else ""
+    text = f"the virtflow at {url} says that its {one.part} is {one.status}{since}: {one.cause}"
+    return (bad if one.status == Status.FAILING else warn)(PART, text, one.remedy or "see its log")

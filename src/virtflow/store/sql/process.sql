@@ -1,12 +1,12 @@
 -- processes --
 -- All, in the order of their starts; the last column says how long ago each was seen.
-SELECT id, node, roles, address, version, started_ms, seen_ms, max(0, {now_columns} - seen_ms)
+SELECT id, node, roles, address, version, started_ms, unwell, seen_ms, max(0, {now_columns} - seen_ms)
 FROM process
 ORDER BY started_ms, id;
 
 -- processes [postgresql] --
 -- The same.
-SELECT id, node, roles, address, version, started_ms, seen_ms, greatest(0, {now_columns} - seen_ms)
+SELECT id, node, roles, address, version, started_ms, unwell, seen_ms, greatest(0, {now_columns} - seen_ms)
 FROM process
 ORDER BY started_ms, id;
 
@@ -20,11 +20,11 @@ CAST(unixepoch('subsec') * 1000 AS INTEGER)
 
 -- put_process --
 -- It is here, now.
-INSERT INTO process (id, node, roles, address, version, started_ms, seen_ms)
-VALUES ($1, $2, $3, $4, $5, $6, {now_columns})
+INSERT INTO process (id, node, roles, address, version, started_ms, unwell, seen_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, {now_columns})
 ON CONFLICT (id) DO UPDATE SET
     node = excluded.node, roles = excluded.roles, address = excluded.address, version = excluded.version,
-    started_ms = excluded.started_ms, seen_ms = excluded.seen_ms;
+    started_ms = excluded.started_ms, unwell = excluded.unwell, seen_ms = excluded.seen_ms;
 
 -- remove_process --
 -- It said goodbye.
