@@ -15,7 +15,9 @@ from virtflow.model.errors import Conflict, NotFound
 from virtflow.model.event import EventType
 from virtflow.model.limits import DEAD_MESSAGES_MAX
 from virtflow.model.names import id_from_text, id_to_text
+from virtflow.model.secret import Secret
 from virtflow.model.task import TaskState, WhenUnplaceable
+from virtflow.model.webhook import Callback
 from virtflow.queue import DeadMessage
 from virtflow.store.contract import EventFilter
 
@@ -92,6 +94,26 @@ async def test_sent_again_it_is_a_new_task_for_a_vm_of_the_same_name(small: Serv
     assert await letters(small, with_requeued=True) == [sent]
     assert await events(small, "dead.") == [(EventType.DEAD_REQUEUED, id_to_text(old), sent.requeued_as)]
     assert (await fsck(small.store)).violations == []
+
+
+async def test_who_wanted_to_hear_of_the_end_hears_of_that_of_the_new_task_too(start: Start) -> None:
+    callback = Callback("http://127.0.0.1:9/placed", Secret("whsec_" + "c2VjcmV0" * 4))
+    async with start(webhook_allow="127.0.0.0/8") as service:
+        await register(service, host("bm-1", cores=2))
+        old = await fail(service, "web", "db", callback=callback)
+        assert "c2VjcmV0" not in repr((await letters(service))[0].failed.callback_of(id_to_text(old)))
+        await register(service, host("bm-2", cores=8))
+        sent = await requeue(service, id_to_text(old))
+        new = id_from_text(sent.requeued_as or "")
+        async with asyncio.timeout(30):
+            while True:
+                messages = {one.subject: one for one in await service.store.deliveries(None, limit=10)}
+                if len(messages) == 4:
+                    break
+                await asyncio.sleep(0.02)
+        again = messages[f"task/{id_to_text(new)}"]
+        assert (again.type, again.url, again.secret) == ("task.completed", callback.url, callback.secret)
+        assert messages[f"task/{id_to_text(old)}"].type == "task.failed"
 
 
 async def test_it_may_fail_again_and_leave_another_letter(small: Service) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import structlog
@@ -26,7 +26,7 @@ from virtflow.model.resources import Resources, plus
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState, check_move
 from virtflow.model.views import VmView
-from virtflow.model.webhook import TaskCallback
+from virtflow.model.webhook import Callback, TaskCallback
 from virtflow.store.contract import Bind, IdsTaken, NamesTaken, RoomChange, Store, TaskMove, Transaction
 
 log = structlog.get_logger(__name__)
@@ -207,7 +207,8 @@ class Committer:
                 raise RoomRefused(refused)
             await self._add_new(tx, decided, mirror)
             if decided.failed:
-                await tx.add_dead(_letters(decided))
+                wanted = await tx.callbacks_of([task.id for task, _, _ in decided.failed])
+                await tx.add_dead(_letters(decided, {one.task_id: one.callback for one in wanted}))
             if decided.cursors:
                 await tx.set_setting(_CURSORS, json.dumps(decided.cursors, sort_keys=True))
             events = self._events(decided)
@@ -466,7 +467,7 @@ def _requeued_event(submission: Submission) -> Event:
 # ── dead letters ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _letters(decided: Round) -> list[DeadLetter]:
+def _letters(decided: Round, callbacks: Mapping[bytes, Callback]) -> list[DeadLetter]:
     """One for each request that failed: those who share one fate share a letter."""
     groups: dict[bytes, list[tuple[Waiting, str, Explanation]]] = {}
     for entry in decided.failed:
@@ -479,6 +480,7 @@ def _letters(decided: Round) -> list[DeadLetter]:
             code=group[0][1] or group[0][2].code,
             reason=group[0][2].text,
             at_ms=decided.now_ms,
+            callbacks={id_to_text(task.id): callbacks[task.id] for task, _, _ in group if task.id in callbacks},
         )
         for group in groups.values()
     ]

@@ -16,6 +16,7 @@ from virtflow.model.limits import DEAD_MESSAGES_MAX
 from virtflow.model.names import id_from_text, id_to_text
 from virtflow.model.task import Task
 from virtflow.model.views import VmView
+from virtflow.model.webhook import Callback
 from virtflow.queue import DeadMessage
 from virtflow.store.contract import Store
 
@@ -109,7 +110,7 @@ class Dead:
     ) -> DeadLetter:
         """New tasks, accepted in the commit that marks the letter."""
         views = await self._vms.create(
-            [await self._order_of(task) for task in letter.tasks],
+            [await self._order_of(task, letter.failed.callback_of(task)) for task in letter.tasks],
             together=len(letter.tasks) > 1,
             actor=actor,
             receipt=None if receipt is None else _receipt_for_vms(letter, receipt),
@@ -118,7 +119,7 @@ class Dead:
         )
         return _sent(letter, views)
 
-    async def _order_of(self, task_id: str) -> VmOrder:
+    async def _order_of(self, task_id: str, callback: Callback | None) -> VmOrder:
         task = await self._store.task(id_from_text(task_id))
         if task is None:
             raise NotFound(f"no task {task_id} any more", code="task_not_found", remedy="ask for the VM anew")
@@ -129,6 +130,7 @@ class Dead:
             when_unplaceable=task.when_unplaceable,
             priority=task.priority,
             deadline_s=_deadline_s(task),
+            callback=callback,
         )
 
     async def _requeue_message(

@@ -1,9 +1,12 @@
 """Dead letters: what could not be carried out, why, and what became of it."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
+
+from virtflow.model.secret import Secret
+from virtflow.model.webhook import Callback
 
 
 class DeadKind(enum.StrEnum):
@@ -13,13 +16,21 @@ class DeadKind(enum.StrEnum):
     MESSAGE = "message"
 
 
-class FailedTasks(msgspec.Struct, frozen=True):
+class FailedTasks(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the letter of a failed request says of it."""
 
     tasks: list[str]
     #: of the first
     vm: str = ""
     pool: str = ""
+    #: task -> URL and secret of whoever wanted to hear of its end, and will of that of the next
+    callbacks: dict[str, tuple[str, str]] = {}
+
+    def callback_of(self, task_id: str) -> Callback | None:
+        if task_id not in self.callbacks:
+            return None
+        url, secret = self.callbacks[task_id]
+        return Callback(url, Secret(secret))
 
 
 _NOBODY = FailedTasks([])
@@ -59,6 +70,16 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, requeued_ms=at_ms, requeued_as=now_as)
 
 
-def letter_of_tasks(ids: Sequence[str], *, vm: str, pool: str, code: str, reason: str, at_ms: int) -> DeadLetter:
-    body = _encode(FailedTasks(list(ids), vm, pool))
+def letter_of_tasks(
+    ids: Sequence[str],
+    *,
+    vm: str,
+    pool: str,
+    code: str,
+    reason: str,
+    at_ms: int,
+    callbacks: Mapping[str, Callback] | None = None,
+) -> DeadLetter:
+    wanted = {key: (one.url, one.secret.reveal()) for key, one in (callbacks or {}).items()}
+    body = _encode(FailedTasks(list(ids), vm, pool, wanted))
     return DeadLetter(id=ids[0], kind=DeadKind.TASK, code=code, reason=reason, body=body, at_ms=at_ms)

@@ -1,5 +1,6 @@
 """What there is at the broker: the exchange, the queue, and where dead letters go. Declared by whoever comes first."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from aio_pika import ExchangeType
@@ -31,6 +32,9 @@ DEAD_QUEUE_ARGUMENTS: dict[str, Any] = {
     "x-max-length": MESSAGES_MAX,
     "x-overflow": "drop-head",
 }
+#: every exchange is a durable topic exchange
+EXCHANGES = (DEAD_EXCHANGE, EXCHANGE)
+QUEUES: Mapping[str, Mapping[str, Any]] = {DEAD_QUEUE: DEAD_QUEUE_ARGUMENTS, QUEUE: QUEUE_ARGUMENTS}
 
 
 async def declare(channel: AbstractChannel) -> None:

@@ -23,10 +23,9 @@ FAILURES: Final = (
     RuntimeError,  # "closed", from several places
 )
 _NOT_ALLOWED = 530
-_ARGUMENTS = (
-    "delete it, since knocks may be lost (`rabbitmqctl delete_queue -p <vhost> <name>`), and it is made anew; "
-    "or name another virtual host"
-)
+_ANOTHER = "and it is made anew; or name another virtual host"
+_DELETE_QUEUE = f"delete it, since knocks may be lost (rabbitmqctl delete_queue -p <vhost> <name>), {_ANOTHER}"
+_DELETE_EXCHANGE = f"delete it (rabbitmqadmin -V <vhost> delete exchange name=<name>), {_ANOTHER}"
 
 
 class UnusableBroker(InvalidSetting):
@@ -59,7 +58,9 @@ def judge(error: BaseException, url: Secret) -> Trouble | UnusableBroker:
             )
         case amqp.ChannelPreconditionFailed():
             return UnusableBroker(
-                url, cause=f"it is declared there already, with other arguments ({_text(error)})", remedy=_ARGUMENTS
+                url,
+                cause=f"it is declared there already, with other arguments ({_text(error)})",
+                remedy=_DELETE_EXCHANGE if " for exchange " in _text(error) else _DELETE_QUEUE,
             )
         case amqp.ChannelClosed() if "ACCESS_REFUSED" in _text(error):
             return UnusableBroker(

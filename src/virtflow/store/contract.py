@@ -357,6 +357,10 @@ class Transaction(Protocol):
 
     async def add_callbacks(self, callbacks: Sequence[TaskCallback]) -> None: ...
 
+    async def callbacks_of(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
+        """Who wants to hear of the end of these tasks."""
+        ...
+
     async def take_callbacks(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
         """Who wants to hear of the end of these tasks; they are not found again."""
         ...

@@ -70,6 +70,11 @@ def delivery_from_row(row: Row) -> Delivery:
     )
 
 
+def _callback_from_row(row: Row) -> TaskCallback:
+    task_id, url, secret = row
+    return TaskCallback(task_id, Callback(url, Secret(secret)))
+
+
 class WebhookReads:
     _near: Reader
     _far: Reader
@@ -211,9 +216,12 @@ class WebhookWrites:
         rows = [(each.callback.url, each.callback.secret.reveal(), each.task_id) for each in callbacks]
         await self._session.each("add_callback", rows)
 
+    async def callbacks_of(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
+        return [_callback_from_row(row) for row in await self._session.rows("callbacks_of", list(task_ids))]
+
     async def take_callbacks(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
         rows = await self._session.rows("take_callbacks", list(task_ids)) if task_ids else ()
-        return [TaskCallback(task_id, Callback(url, Secret(secret))) for task_id, url, secret in rows]
+        return [_callback_from_row(row) for row in rows]
 
 
 def no_such_webhook(name: str) -> NotFound:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from aio_pika.exceptions import ChannelNotFoundEntity
 from tests.control.conftest import start  # noqa: F401  # a fixture
 
 from virtflow.config import Config, load_config
+from virtflow.control.metrics import Metrics
 from virtflow.engine import strategies
 from virtflow.main import Service
 from virtflow.main.checkup import election
@@ -14,12 +16,14 @@ from virtflow.main.checkup.broker import check_broker, check_queue
 from virtflow.main.checkup.buses import check_kafka, check_nats
 from virtflow.main.checkup.election import check_election, judge_offices
 from virtflow.main.checkup.processes import check_processes, judge_processes
+from virtflow.model.errors import InvalidSetting
 from virtflow.model.finding import Finding, Verdict
 from virtflow.model.health import Status, Unwell
 from virtflow.model.lease import Lease
 from virtflow.model.process import Process
 from virtflow.model.secret import Secret
-from virtflow.queue.topology import QUEUE
+from virtflow.queue.rabbitmq import RabbitmqQueue
+from virtflow.queue.topology import EXCHANGE, QUEUE, QUEUE_ARGUMENTS, declare
 from virtflow.testing.kafka import kafka_cluster
 from virtflow.testing.nats import nats_server
 
@@ -42,15 +46,59 @@ class TestRabbitmq:
         import aio_pika
 
         first = said(await check_queue(Secret(rabbitmq_url), wait_s=WAIT_S))
-        assert [verdict for verdict, _ in first] == ["ok"] * 4
+        assert [verdict for verdict, _ in first] == ["ok"] * 6
         assert ("ok", f"the queue {QUEUE} is made at the first start") in first
+        assert ("ok", f"the exchange {EXCHANGE} is made at the first start") in first
         async with await aio_pika.connect(rabbitmq_url) as connection:
             channel = await connection.channel()
-            queue = await channel.declare_queue(QUEUE, durable=True)  # looking has made none
+            with pytest.raises(ChannelNotFoundEntity):  # looking has made none
+                await channel.declare_queue(QUEUE, passive=True)
+            channel = await connection.channel()
+            await declare(channel)
             await channel.default_exchange.publish(aio_pika.Message(b"x"), QUEUE)
             later = said(await check_queue(Secret(rabbitmq_url), wait_s=WAIT_S))
-            await queue.delete(if_empty=False)
+        assert [verdict for verdict, _ in later] == ["ok"] * 6
         assert ("ok", f"the queue {QUEUE} holds 1 messages") in later
+        assert ("ok", f"the exchange {EXCHANGE} is as it should be") in later
+
+    @pytest.mark.parametrize(
+        ("others", "said"),
+        [
+            ({"x-queue-type": "classic"}, ""),  # which difference is told first is the broker's choice
+            ({**QUEUE_ARGUMENTS, "x-dead-letter-exchange": "elsewhere"}, "'x-dead-letter-exchange' "),
+            ({**QUEUE_ARGUMENTS, "x-max-length": 5}, "'x-max-length' "),
+        ],
+        ids=["classic", "dead letters elsewhere", "short"],
+    )
+    async def test_a_queue_with_other_arguments_is_refused_at_the_start_and_named_by_the_doctor(
+        self, rabbitmq_url: str, others: dict[str, object], said: str
+    ) -> None:
+        import aio_pika
+
+        async with await aio_pika.connect(rabbitmq_url) as connection:
+            await (await connection.channel()).declare_queue(QUEUE, durable=True, arguments=others)  # type: ignore[arg-type]
+        queue = RabbitmqQueue(Secret(rabbitmq_url), prefetch=1, timeout_s=WAIT_S, observer=Metrics())
+        with pytest.raises(InvalidSetting) as refused:
+            await queue.open()
+        await queue.close()
+        assert refused.value.detail.startswith("VIRTFLOW_BROKER_URL=")
+        [finding] = [
+            one for one in await check_queue(Secret(rabbitmq_url), wait_s=WAIT_S) if one.verdict is Verdict.BAD
+        ]
+        for text in (refused.value.detail, finding.text):
+            assert f"{said}for queue '{QUEUE}'" in text
+        assert "rabbitmqctl delete_queue" in finding.remedy
+        assert refused.value.remedy == finding.remedy
+
+    async def test_an_exchange_of_another_type_is_named(self, rabbitmq_url: str) -> None:
+        import aio_pika
+
+        async with await aio_pika.connect(rabbitmq_url) as connection:
+            await (await connection.channel()).declare_exchange("virtflow.events", "fanout", durable=True)
+        found = await check_broker("amqp", Secret(rabbitmq_url), wait_s=WAIT_S, exchanges=("virtflow.events",))
+        [finding] = [one for one in found if one.verdict is Verdict.BAD]
+        assert "'type' for exchange 'virtflow.events'" in finding.text
+        assert "delete exchange" in finding.remedy
 
     async def test_a_wrong_password_and_a_missing_virtual_host(self, rabbitmq_url: str) -> None:
         wrong = rabbitmq_url.replace("guest:guest@", "guest:hunter2@")

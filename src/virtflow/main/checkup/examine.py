@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from virtflow.config import Config
+from virtflow.events.amqp import exchange_name
 from virtflow.main.checkup.broker import check_broker, check_queue
 from virtflow.main.checkup.buses import check_kafka, check_nats
 from virtflow.main.checkup.database import check_database
@@ -48,7 +49,8 @@ def _checks(config: Config) -> Mapping[str, Check]:
     if config.events_kafka_servers:
         checks["kafka"] = lambda: check_kafka(config.events_kafka_servers, wait_s=WAIT_S)
     if config.events_amqp_url:
-        checks["amqp"] = lambda: check_broker("amqp", config.events_amqp_url, wait_s=WAIT_S)
+        exchanges = (exchange_name(config.events_prefix),)
+        checks["amqp"] = lambda: check_broker("amqp", config.events_amqp_url, wait_s=WAIT_S, exchanges=exchanges)
     checks["inventories"] = lambda: check_inventories(config)
     return checks
 

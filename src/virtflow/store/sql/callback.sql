@@ -10,6 +10,14 @@ COPY callback (url, secret, task_id) FROM STDIN;
 -- Whether anybody does.
 SELECT 1 FROM callback LIMIT 1;
 
+-- callbacks_of --
+-- Who wants to hear of the end of these tasks.
+SELECT task_id, url, secret FROM callback WHERE task_id IN (SELECT value FROM carray($1));
+
+-- callbacks_of [postgresql] --
+-- The same.
+SELECT task_id, url, secret FROM callback WHERE task_id = ANY($1::bytea[]);
+
 -- take_callbacks --
 -- Who wants to hear of the end of these tasks; nobody is told twice.
 DELETE FROM callback WHERE task_id IN (SELECT value FROM carray($1)) RETURNING task_id, url, secret;
