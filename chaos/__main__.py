@@ -42,6 +42,8 @@ def main(argv: Sequence[str]) -> int:
         _say(words)
     for missed in (missed for outcome in outcomes for missed in report.misses(outcome)):
         _say(f"missed: {missed}")
+    for note in (note for outcome in outcomes for note in report.notes(outcome)):
+        _say(note)
     took_s = time.monotonic() - began_s
     print(f"\n{report.table(outcomes)}\n\n{took_s:.0f} s, logs and histories: {options.work}")
     document = {"seconds": round(took_s, 1), "lease_s": options.lease, "nemeses": report.documents(outcomes)}
@@ -54,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 def _look_for_programs(nemeses: Sequence[Nemesis]) -> None:
     """FileNotFoundError says what to install."""
     postgres.find_program("postgres")
-    if any(nemesis.brokered for nemesis in nemeses):
+    if any(nemesis.scene.brokered for nemesis in nemeses):
         rabbitmq.find_program("rabbitmq-server")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos import deliveries, room, times
 from chaos.world import World
 
 CHECK_S_MAX = 600
@@ -25,6 +26,8 @@ class Judgement:
     broken: dict[str, int] = field(default_factory=dict)
     #: the first of each, and everything else that is wrong, in words
     words: list[str] = field(default_factory=list)
+    #: what else was counted
+    figures: dict[str, int] = field(default_factory=dict)
     #: how long each task waited for its host: of those accepted while a part was away, where one was
     delays_s: list[float] = field(default_factory=list)
 
@@ -42,10 +45,16 @@ async def judge(world: World) -> Judgement:
     found = _judgement(report)
     if left:
         found.broken["I24"] = left
-        found.words.append(f"I24: {left} tasks still wait at rest, though there is room")
+        found.words.append(f"I24: {left} tasks still wait at rest, though there is room or their time is over")
     if world.load.tally.wrong:
         found.broken["answers"] = len(world.load.tally.wrong)
         found.words += world.load.tally.wrong[:5]
+    for look in (room.look, times.look, deliveries.look):
+        evidence = await look(world)
+        found.figures.update(evidence.figures)
+        for one in evidence.findings:
+            found.broken[one.id] = found.broken.get(one.id, 0) + one.times
+            found.words.append(f"{one.id}: {one.words}")
     found.delays_s = await _delays(world)
     world.load.go_on()
     return found

@@ -26,6 +26,21 @@ CHANGED_HOSTS = 4
 #: "in a moment"
 LATER = (429, 503)
 VM = {"cpu": 1000, "memory": 1024}
+#: the deadline of who has one
+DEADLINE_S = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How clients ask."""
+
+    #: between two operations of a client
+    think_s: float = THINK_S
+    #: none holds more VMs than that, placed and waiting; None: as many as come
+    vms_max: int | None = None
+    #: parts of the orders: tried some times and then given up, or waiting until a deadline
+    impatient: float = 0.0
+    in_a_hurry: float = 0.0
 
 
 @dataclass(slots=True)
@@ -50,8 +65,11 @@ class Tally:
 class Load:
     """`CLIENTS` of them, each in a closed loop, each with its file."""
 
-    def __init__(self, urls: Sequence[str], folder: Path, *, clients: int = CLIENTS, seed: int = 1) -> None:
+    def __init__(
+        self, urls: Sequence[str], folder: Path, *, clients: int = CLIENTS, seed: int = 1, manner: Manner | None = None
+    ) -> None:
         self.urls = list(urls)
+        self.manner = manner or Manner()
         self.tally = Tally()
         self.files = [folder / f"client-{number}.jsonl" for number in range(clients)]
         self._seed = seed
@@ -89,7 +107,7 @@ class Load:
                     finally:
                         self._busy.discard(number)
                         self._idle.set()
-                    await asyncio.sleep(THINK_S * chance.uniform(0.5, 1.5))
+                    await asyncio.sleep(self.manner.think_s * chance.uniform(0.5, 1.5))
 
 
 class _Client:
@@ -99,33 +117,49 @@ class _Client:
         self._history = history
         self._chance = chance
         self._vms: list[str] = []
+        #: these may be given up before somebody deletes them
+        self._doubtful: set[str] = set()
         self._deleted: list[str] = []
         self._url = chance.randrange(len(load.urls))
 
     async def act(self) -> None:
         """One operation, tried until it is answered."""
         drawn = self._chance.random()
-        if drawn < 0.6 or not self._vms:
+        readable = [name for name in self._vms + self._deleted[-5:] if name not in self._doubtful]
+        if not self._vms or (drawn < 0.6 and self._wants_more()):
             await self._create()
         elif drawn < 0.8:
             await self._delete(self._vms.pop(self._chance.randrange(len(self._vms))))
-        elif drawn < 0.95:
-            await self._read(self._chance.choice(self._vms + self._deleted[-5:]))
+        elif drawn < 0.95 and readable:
+            await self._read(self._chance.choice(readable))
         else:
             await self._change(f"bm-{self._chance.randrange(CHANGED_HOSTS):03d}")
+
+    def _wants_more(self) -> bool:
+        most = self._load.manner.vms_max
+        return most is None or len(self._vms) < most
 
     async def _create(self) -> None:
         key = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         name = f"c-{key[:18]}"
-        body = {"name": name, "resources": VM}
+        body = {"name": name, "resources": VM, **self._patience()}
+        if len(body) > 2:
+            self._doubtful.add(name)
         answer = await self._insist("create", "vm", name, "POST", "/v1/vms", key=key, body=body, right=(202,))
         if answer is not None:
             self._vms.append(name)
             self._load.tally.accepted += 1
             self._load.tally.accepted_s = time.monotonic()
 
+    def _patience(self) -> dict[str, Any]:
+        manner, drawn = self._load.manner, self._chance.random()
+        if drawn < manner.impatient:
+            return {"when_unplaceable": "fail"}
+        return {"deadline_s": DEADLINE_S} if drawn < manner.impatient + manner.in_a_hurry else {}
+
     async def _delete(self, name: str) -> None:
-        if await self._insist("delete", "vm", name, "DELETE", f"/v1/vms/{name}", right=(204,)) is not None:
+        right = (204, 404) if name in self._doubtful else (204,)
+        if await self._insist("delete", "vm", name, "DELETE", f"/v1/vms/{name}", right=right) is not None:
             self._deleted.append(name)
 
     async def _read(self, name: str) -> None:
@@ -182,7 +216,7 @@ class _Client:
         finally:
             tally.slowest_s = max(tally.slowest_s, time.monotonic() - began_s)
         tally.answered += 1
-        phase, told = _end_of(answer, right)
+        phase, told = _end_of(answer, right, do)
         self._history.end(op, phase, **told)
         self._judge(answer, right, f"{do} of {kind} {name}")
         return answer
@@ -195,10 +229,10 @@ class _Client:
             tally.wrong.append(f"{what} was answered {answer.status_code}: {answer.text[:300]}")
 
 
-def _end_of(answer: httpx.Response, right: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
+def _end_of(answer: httpx.Response, right: tuple[int, ...], do: str) -> tuple[str, dict[str, Any]]:
     """How the history calls it, and what it tells."""
     status = answer.status_code
-    if status == 404 and status in right:
+    if status == 404 and do == "read":
         return "ok", {"absent": True}
     if status == 204:
         return "ok", {}
@@ -210,9 +244,11 @@ def _end_of(answer: httpx.Response, right: tuple[int, ...]) -> tuple[str, dict[s
 
 
 @contextlib.asynccontextmanager
-async def load_on(urls: Sequence[str], folder: Path, *, clients: int = CLIENTS, seed: int = 1) -> AsyncIterator[Load]:
+async def load_on(
+    urls: Sequence[str], folder: Path, *, clients: int = CLIENTS, seed: int = 1, manner: Manner | None = None
+) -> AsyncIterator[Load]:
     """At work inside the block."""
-    made = Load(urls, folder, clients=clients, seed=seed)
+    made = Load(urls, folder, clients=clients, seed=seed, manner=manner)
     made.go_on()
     running = asyncio.create_task(made.run())
     try:

@@ -25,6 +25,12 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def notes(outcome: Outcome) -> list[str]:
+    """What else was counted, in a line."""
+    counted = ", ".join(f"{name} {count:,}" for name, count in outcome.judgement.figures.items())
+    return [f"{outcome.nemesis.name}: {counted}"] if counted else []
+
+
 def documents(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     return [_document(outcome) for outcome in outcomes]
 
@@ -84,6 +90,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "missed": misses(outcome),
         "operations": outcome.operations,
         "events": judged.events,
+        **judged.figures,
         "put_off": outcome.put_off,
         "unanswered": outcome.unanswered,
         "failed": outcome.failed,

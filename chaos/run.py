@@ -8,7 +8,8 @@ from pathlib import Path
 
 from chaos.judge import Judgement, judge
 from chaos.nemeses import Nemesis
-from chaos.world import World, world
+from chaos.stage import world
+from chaos.world import World
 
 #: rounds until the judge is asked
 BATCH = 100
@@ -44,6 +45,8 @@ class Outcome:
         for invariant, times in theirs.broken.items():
             mine.broken[invariant] = mine.broken.get(invariant, 0) + times
         mine.words += theirs.words
+        for name, count in theirs.figures.items():
+            mine.figures[name] = mine.figures.get(name, 0) + count
         mine.delays_s += theirs.delays_s
         self.operations += other.operations
         self.put_off += other.put_off
@@ -65,9 +68,7 @@ async def run(
 ) -> Outcome:
     """What the judge finds wrong ends the run; so does a world that does not come back."""
     chance, outcome, began_s = random.Random(seed), Outcome(nemesis=nemesis), time.monotonic()
-    async with world(
-        folder, lease_s=lease_s, clients=clients, seed=seed, wired=nemesis.wired, brokered=nemesis.brokered
-    ) as here:
+    async with world(folder, nemesis.scene, lease_s=lease_s, clients=clients, seed=seed) as here:
         for number in range(1, rounds + 1):
             try:
                 outcome.seconds.append(await nemesis.strike(here, chance))

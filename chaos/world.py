@@ -1,47 +1,69 @@
-"""Where a run takes place: a database and a broker of its own, API processes, schedulers, and wires to be cut."""
+"""Where a run takes place, and what nemeses may touch there."""
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import asyncpg
 
-from chaos.load import Load, load_on
-from chaos.watch import Watch, watching
-from virtflow.testing.cluster import Cluster, Process, cluster
-from virtflow.testing.postgres import PostgresServer, postgres_server
-from virtflow.testing.proxy import Proxy, proxy
-from virtflow.testing.rabbitmq import RabbitmqServer, rabbitmq_server
-from virtflow.testing.witness import register_hosts
+from chaos.load import Load
+from chaos.scene import Scene
+from chaos.watch import Watch
+from virtflow.testing.cluster import Cluster, Process
+from virtflow.testing.postgres import PostgresServer
+from virtflow.testing.proxy import Proxy
+from virtflow.testing.rabbitmq import RabbitmqServer
+from virtflow.testing.receiver import Receiver
 
-APIS, SCHEDULERS = 2, 3
-HOSTS, CORES = 50, 4_000
 #: everything comes back within that time, or the run ends as a failure
 PATIENCE_S = 60.0
-_DATABASE = "chaos"
 _POLL_S = 0.02
-_T = TypeVar("_T")
+#: who still waits and should not: there is room, or his patience is over
+_WAITING = """
+    SELECT count(*) AS waiting, count(*) FILTER (WHERE when_unplaceable = 0 OR deadline_ms IS NOT NULL) AS impatient,
+        (SELECT count(*) FROM instance WHERE host_id IS NOT NULL) AS placed
+    FROM task WHERE state < 2
+"""
+#: so many wait for as long as it takes: what is deleted now cannot let all of them in
+PATIENT_MIN = 20
+_FULL = """
+    SELECT count(*) FILTER (WHERE when_unplaceable = 1 AND deadline_ms IS NULL) >= $1
+        AND (SELECT count(*) FROM instance WHERE host_id IS NOT NULL) >= $2 AS full
+    FROM task WHERE state < 2
+"""
 
 
 @dataclass(slots=True, kw_only=True)
 class World:
     """What nemeses may touch."""
 
+    scene: Scene
     folder: Path
     url: str
     lease_s: float
+    #: the primary
     postgres: PostgresServer
+    #: confirms every commit, and can take over
+    standby: PostgresServer | None
     broker: RabbitmqServer | None
     cluster: Cluster
     #: between a process and the database, by the name of the process
     wires: dict[str, Proxy]
+    #: between all and the broker
+    broker_wire: Proxy | None
+    #: is told by webhook of all that becomes of VMs
+    hook: Receiver | None
     watch: Watch
     load: Load
+    #: by the wall clock in milliseconds: when it was set up
+    began_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    #: what a relay delivered that was paused, and woke up after somebody else had delivered it
+    echoes: list[str] = field(default_factory=list)
     #: when a part was away, by the wall clock in milliseconds
     windows: list[tuple[int, int]] = field(default_factory=list)
 
@@ -93,6 +115,15 @@ class World:
         await self.until(answered, "an accepted order")
         return self.load.tally.accepted_s - after_s
 
+    async def full_house(self) -> None:
+        """Returns when there is no room, but for what was deleted this moment and is given away in the next."""
+
+        async def full() -> bool:
+            [row] = await self.rows(_FULL, PATIENT_MIN, self.scene.places * 9 // 10)
+            return bool(row["full"])
+
+        await self.until(full, "a full house", poll_s=0.1)
+
     async def some_load(self, operations: int) -> None:
         """So many more answers."""
         wanted = self.load.tally.answered + operations
@@ -121,7 +152,7 @@ class World:
 
     async def heal(self) -> None:
         """Everything runs, every wire carries, and all are ready."""
-        for wire in self.wires.values():
+        for wire in [*self.wires.values(), *([self.broker_wire] if self.broker_wire else [])]:
             wire.swallow_reply_to = None
             wire.flow()
         for process in self.cluster:
@@ -132,58 +163,18 @@ class World:
         await asyncio.to_thread(self.cluster.wait_until_ready)
 
     async def rest(self) -> int:
-        """Waits until nobody is at work; returns how many tasks then still wait, though there is room."""
+        """Waits until nobody is at work; returns how many tasks then still wait and should not."""
         left = -1
 
         async def settled() -> bool:
             nonlocal left
-            [row] = await self.rows("SELECT count(*) AS left FROM task WHERE state < 2")
-            left = row["left"]
+            [row] = await self.rows(_WAITING)
+            left = row["impatient"] if row["placed"] >= self.scene.places else row["waiting"]
             return left == 0
 
         with contextlib.suppress(TimeoutError):
-            await self.until(settled, "tasks to be placed")
+            await self.until(settled, "tasks to come to rest")
         return left
-
-
-@contextlib.asynccontextmanager
-async def world(
-    folder: Path, *, lease_s: float, clients: int, seed: int, wired: bool, brokered: bool
-) -> AsyncIterator[World]:
-    """At work inside the block: hosts are registered and clients order."""
-    await asyncio.to_thread(folder.mkdir, parents=True)
-    async with contextlib.AsyncExitStack() as stack:
-        postgres = await _entered(stack, postgres_server())
-        broker = await _entered(stack, rabbitmq_server()) if brokered else None
-        url = await postgres.create_database(_DATABASE)
-        settings = {"lease_s": f"{lease_s:g}", "log_level": "info", **({"broker_url": broker.url()} if broker else {})}
-        them = await _entered(stack, cluster(folder, database_url=url, **settings))
-        wires: dict[str, Proxy] = {}
-        for role, count in (("api", APIS), ("scheduler", SCHEDULERS)):
-            for number in range(1, count + 1):
-                name, own = f"{role}-{number}", {}
-                if wired:
-                    wires[name] = await stack.enter_async_context(proxy(postgres.port))
-                    own = {"database_url": postgres.url(_DATABASE, port=wires[name].port)}
-                them.add(name, role=role, **own)
-        await asyncio.to_thread(them.start)
-        await asyncio.to_thread(register_hosts, them["api-1"].url, hosts=HOSTS, cores=CORES)
-        watch = await stack.enter_async_context(watching(url))
-        urls = [process.url for process in them if process.name.startswith("api")]
-        load = await stack.enter_async_context(load_on(urls, folder, clients=clients, seed=seed))
-        made = World(
-            folder=folder, url=url, lease_s=lease_s, postgres=postgres, broker=broker, cluster=them,
-            wires=wires, watch=watch, load=load,
-        )  # fmt: skip
-        await watch.next_placement(after_s=0, within_s=PATIENCE_S)
-        yield made
-
-
-async def _entered(stack: contextlib.AsyncExitStack, block: contextlib.AbstractContextManager[_T]) -> _T:
-    """Starting and ending servers takes a while: beside the loop."""
-    entered = await asyncio.to_thread(block.__enter__)
-    stack.push_async_callback(asyncio.to_thread, block.__exit__, None, None, None)
-    return entered
 
 
 def anywhere(chance: random.Random, seconds: float) -> Awaitable[None]:

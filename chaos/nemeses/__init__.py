@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from chaos.nemeses import broker, database, leader, rolling
+from chaos.nemeses import broker, clock, database, house, leader, relay, rolling
 from chaos.nemeses.nemesis import Nemesis
 
-NEMESES: Mapping[str, Nemesis] = {
-    one.name: one for one in (*leader.NEMESES, *database.NEMESES, *broker.NEMESES, *rolling.NEMESES)
-}
+_ALL = (leader, clock, house, database, broker, relay, rolling)
+
+NEMESES: Mapping[str, Nemesis] = {one.name: one for part in _ALL for one in part.NEMESES}
 
 __all__ = ["NEMESES", "Nemesis"]

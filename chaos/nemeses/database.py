@@ -5,6 +5,7 @@ import random
 import time
 
 from chaos.nemeses.nemesis import Nemesis
+from chaos.scene import Scene
 from chaos.world import World, anywhere
 
 BACKENDS_MAX = 4
@@ -50,10 +51,28 @@ async def kill(world: World, chance: random.Random) -> float:
     return await world.next_acceptance(after_s=up_s)
 
 
+async def fail_over(world: World, chance: random.Random) -> float:
+    """The replica has all that anybody was told; who was the primary comes back as its replica."""
+    await world.some_load(chance.randint(5, 20))
+    dead, heir = world.postgres, world.standby
+    assert heir is not None
+    with world.fault():
+        struck_s = time.monotonic()
+        await asyncio.to_thread(dead.crash)
+        await asyncio.to_thread(heir.promote)
+        promoted_s = time.monotonic()
+        await world.next_acceptance(after_s=promoted_s)
+        took_s = time.monotonic() - struck_s
+    world.postgres, world.standby = heir, dead
+    await asyncio.to_thread(dead.follow, heir)
+    await asyncio.to_thread(heir.require_replica)
+    return took_s
+
+
 NEMESES = (
     Nemesis(
         name="lost-commit", does="the reply to a COMMIT is swallowed and the connection cut", goal="G10",
-        measures="from the fault to the next accepted order", strike=lose_commit, rounds=100, wired=True,
+        measures="from the fault to the next accepted order", strike=lose_commit, rounds=100, scene=Scene(wired=True),
     ),
     Nemesis(
         name="backend-kill", does=f"pg_terminate_backend of 1 to {BACKENDS_MAX} connections", goal="G10",
@@ -63,5 +82,10 @@ NEMESES = (
         name="database-kill", does="kill -9 of the PostgreSQL server, and its restart", goal="G10",
         measures="from the moment the database accepts connections to the next accepted order", strike=kill, rounds=10,
         p99_s_max=2.0,
+    ),
+    Nemesis(
+        name="database-failover", does="kill -9 of the primary; a replica that confirmed every commit takes over",
+        goal="F12", measures="from the fault to the next accepted order, the promotion included", strike=fail_over,
+        rounds=5, scene=Scene(standby=True),
     ),
 )  # fmt: skip

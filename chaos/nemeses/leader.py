@@ -5,6 +5,7 @@ import random
 import time
 
 from chaos.nemeses.nemesis import Nemesis
+from chaos.scene import Scene
 from chaos.world import PATIENCE_S, World, anywhere
 
 #: a fault comes anywhere in this time
@@ -72,6 +73,6 @@ NEMESES = (
     ),
     Nemesis(
         name="leader-partition", does="the leader's wire to the database is silent for longer than its lease",
-        goal="G9", measures=_MEASURES, strike=partition, rounds=8, wired=True,
+        goal="G9", measures=_MEASURES, strike=partition, rounds=8, scene=Scene(wired=True),
     ),
 )  # fmt: skip

@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from chaos.scene import Scene
 from chaos.world import World
 
 #: Does harm once and waits until it is over; returns how many seconds that took.
@@ -22,9 +23,7 @@ class Nemesis:
     strike: Strike
     #: in a run of a few minutes
     rounds: int
-    #: every process reaches the database through a wire that can be cut
-    wired: bool = False
-    brokered: bool = False
+    scene: Scene = field(default_factory=Scene)
     #: seconds that half and that 99 of 100 rounds may take
     p50_s_max: float | None = None
     p99_s_max: float | None = None

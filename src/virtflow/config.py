@@ -20,6 +20,7 @@ from virtflow.model.errors import FieldProblem, InvalidSetting
 from virtflow.model.limits import ACCEPT_QUEUE_MAX, BODY_BYTES_MAX, IDEMPOTENCY_KEEP_S, RETRIES_MAX
 from virtflow.model.names import is_name
 from virtflow.model.secret import Secret, without_secrets
+from virtflow.model.servers import each_server
 
 PREFIX = "VIRTFLOW_"
 #: The name that earlier systems gave to the strategy.
@@ -240,8 +241,8 @@ def _url_of(*schemes: str) -> Callable[[str], Secret]:
 def _database(text: str) -> Secret:
     """Normal form: a file by its absolute path, so that it is the same one wherever the program was started."""
     if text.startswith(("postgresql://", "postgres://")):
-        parts = urlsplit(text)
-        _require(parts.port != 0 and bool(parts.path.strip("/")))
+        each_server(text)
+        _require(bool(urlsplit(text).path.strip("/")))
         return Secret(text, shown=without_secrets(text))
     if text == IN_MEMORY:
         return Secret(text, shown=text)

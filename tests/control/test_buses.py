@@ -12,12 +12,14 @@ from tests.control.test_cluster import soon
 from virtflow.control import buses
 from virtflow.events import CloudEvent
 from virtflow.main import Service, build
+from virtflow.main.loops import end
 from virtflow.model.errors import NotFound, OutcomeUnknown
 from virtflow.model.event import Event, EventType
 from virtflow.model.outlet import OutletMove
 from virtflow.model.pool import PoolSpec
 from virtflow.store.contract import EventFilter, Transaction
 from virtflow.store.open import open_store
+from virtflow.testing.election import Assembly
 from virtflow.testing.sink import MemorySink
 
 
@@ -304,6 +306,35 @@ async def test_waits_grow_up_to_a_limit_and_differ(tmp_path: Path) -> None:
     assert waits[0] < waits[1] < buses.RETRY_S * 2
     assert waits[2] == buses.RETRY_S * 2
     assert waits[3] == buses.RETRY_S_MAX
+
+
+async def test_who_wakes_up_after_his_term_tells_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between reading and sending: somebody else has told the bus of that and more since."""
+    sink, assembly = MemorySink(), Assembly("relay")
+    async with relay(url, tmp_path) as service:
+        await happen(service, 3)
+        term = await assembly.candidate().campaign()
+        courier = buses.BusCourier(
+            sink, store=service.store, outlets=service.house.outlets, clock=service.housekeeping._clock,
+            observer=service.house.metrics,
+        )  # fmt: skip
+        await service.house.outlets.settle([sink.name])
+        read, slept = service.store.history_id, asyncio.Event()
+
+        async def sleep_and_read() -> str:
+            assembly.depose()
+            slept.set()
+            return await read()
+
+        monkeypatch.setattr(service.store, "history_id", sleep_and_read)
+        running = asyncio.create_task(courier.run(term))
+        async with asyncio.timeout(10):
+            await slept.wait()
+        await happen(service, 1)  # and it has had its turn
+        await end(running)
+        assert (sink.calls, await cursor(service, sink.name)) == (0, 0)
 
 
 async def test_a_bus_that_hangs_blocks_nobody(url: str, tmp_path: Path) -> None:

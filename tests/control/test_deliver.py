@@ -3,20 +3,28 @@
 import asyncio
 import contextlib
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
 import pytest
 from tests.control.conftest import host, order
 
 from virtflow.control.clock import SystemClock
+from virtflow.control.ids import Ids
+from virtflow.control.spread import Spread
 from virtflow.control.webhooks import TEST
+from virtflow.events import as_json, envelope
 from virtflow.main import Service
 from virtflow.model.errors import Conflict, Gone, InvalidRequest, NotFound
+from virtflow.model.event import Event, EventType
 from virtflow.model.host import Source
 from virtflow.model.names import id_to_text
+from virtflow.model.outlet import OutletMove
 from virtflow.model.secret import Secret
-from virtflow.model.webhook import Callback, DeliveryState, Webhook, WebhookHealth, WebhookState
+from virtflow.model.webhook import Callback, Delivery, DeliveryState, Webhook, WebhookHealth, WebhookState
 from virtflow.store.contract import EventFilter
+from virtflow.testing.clock import ManualClock
 from virtflow.testing.receiver import Behaviour, Receiver, receiver
 
 Start = Callable[..., contextlib.AbstractAsyncContextManager[Service]]
@@ -302,6 +310,49 @@ async def test_what_leads_inside_is_refused_at_once(start: Start) -> None:
                 [order(callback=callback)], together=False, actor="operator", check_pool=False
             )
         assert refused.value.fields[0].pointer == "/callback_url"
+
+
+async def test_what_another_relay_wrote_down_meanwhile_is_sent_and_is_no_gap(service: Service, hook: Receiver) -> None:
+    """Its term was over, its last commit was not."""
+    await subscribe(service, hook)
+    await happen(service, 1)
+    await hook.until(lambda hook: len(hook.messages) >= 1)
+    seq = await newest(service) + 1
+    event = Event(type=EventType.POOL_CHANGED, kind="pool", id="p", pool="p", seq=seq)
+    message = envelope(event, history_id=await service.store.history_id())
+    webhook = await service.store.webhook("ops")
+    assert webhook is not None
+    row = Delivery(
+        id=Ids(SystemClock(), os.urandom).next(), line="ops", seq=seq, type=event.type.value, subject=message.subject,
+        message_id=message.id, body=as_json(message), created_ms=1, since_ms=1,
+    )  # fmt: skip
+    async with service.store.transaction() as tx:
+        await tx.move_outlets([OutletMove(name=webhook.outlet, was=seq - 1, now=seq, at_ms=1)])
+        await tx.add_deliveries([row])
+        await tx.append_events([msgspec.structs.replace(event, seq=0)])
+    await happen(service, 1, name="after")
+    await hook.until(lambda hook: len(set(hook.ids)) >= 3)
+    assert told(hook) == sorted(told(hook))
+    assert seq in told(hook)
+    assert {message.event["type"] for message in hook.messages} >= {"virtflow.pool.changed"}
+    assert "virtflow.events.gone" not in {message.event["type"] for message in hook.messages}
+
+
+async def test_who_begins_a_term_sends_what_comes_next_after_what_a_clock_that_was_ahead_left(
+    service: Service, hook: Receiver
+) -> None:
+    """Messages wait in the order of their ids, and ids are times."""
+    ahead = ManualClock(SystemClock().now_ms() + 86_400_000)
+    spread = Spread(store=service.store, clock=SystemClock(), ids=(ids := Ids(SystemClock(), os.urandom)))
+    left = Delivery(
+        id=Ids(ahead, os.urandom).next(), line="ops", seq=1, type="host.changed", subject="host/a", message_id="m",
+        body=b"{}", created_ms=1, since_ms=1,
+    )  # fmt: skip
+    async with service.store.transaction() as tx:
+        await tx.add_deliveries([left])
+    assert await service.store.newest_delivery() == left.id
+    await spread.load()
+    assert ids.next() > left.id
 
 
 async def test_a_name_is_taken_once(service: Service, hook: Receiver) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 from virtflow.control.relay import Relay
+from virtflow.election import Term
 from virtflow.election.alone import Alone
 from virtflow.main.loops import Loops
 
@@ -26,7 +27,8 @@ class Walker:
     def knock(self) -> None:
         self.knocks += 1
 
-    async def run(self) -> None:
+    async def run(self, term: Term) -> None:
+        assert term.is_valid()
         self.runs += 1
         if self._stumbles and self.runs == 1:
             raise OSError("a stone")

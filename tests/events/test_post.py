@@ -13,7 +13,7 @@ import standardwebhooks
 from virtflow.control.clock import SystemClock
 from virtflow.events.cloudevents import notice
 from virtflow.events.guard import Guard
-from virtflow.events.post import RETRY_AFTER_S_MAX, Mailer, Post, judged
+from virtflow.events.post import KEPT, RETRY_AFTER_S_MAX, Mailer, Post, judged
 from virtflow.model.secret import Secret
 from virtflow.model.webhook import secret_text
 from virtflow.testing.receiver import Behaviour, Receiver, receiver
@@ -46,6 +46,14 @@ async def test_a_message_arrives_as_the_standards_want_it(mailer: Mailer) -> Non
     assert message.headers["user-agent"].startswith("virtflow/")
     standardwebhooks.Webhook(SECRET.reveal()).verify(message.body, dict(message.headers))
     assert message.event["type"] == "virtflow.webhook.test"
+
+
+async def test_what_is_not_ours_to_send_any_more_stays_in_the_house(mailer: Mailer) -> None:
+    """Asked on an open connection: however long that took to make, nothing old leaves after it."""
+    async with receiver() as hook:
+        reply = await mailer.send(post(hook.url), line="a", may_leave=lambda: hook.connections == 0)
+        assert (reply.code, hook.connections, hook.messages) == (KEPT, 1, [])
+        assert (await mailer.send(post(hook.url), line="a")).is_delivered
 
 
 @pytest.mark.parametrize(

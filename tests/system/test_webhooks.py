@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from virtflow.testing.cluster import Process, cluster
 from virtflow.testing.failpoints import DELIVERY_STEPS
 from virtflow.testing.receiver import Behaviour, Receiver, receiver
 from virtflow.testing.witness import Server, running
 
 KILLS = 4
+POOLS, CHANGES = 4, 10
 ALLOW = ["--webhook-allow", "127.0.0.0/8"]
 
 
@@ -24,7 +26,7 @@ async def hook() -> AsyncIterator[Receiver]:
         yield hook
 
 
-def subscribe(server: Server, hook: Receiver, name: str = "ops", **more: object) -> None:
+def subscribe(server: Server | Process, hook: Receiver, name: str = "ops", **more: object) -> None:
     body = {"name": name, "url": hook.url, "events": ["host."], **more}
     httpx.post(f"{server.url}/v1/webhooks", json=body, timeout=30).raise_for_status()
 
@@ -96,3 +98,42 @@ async def test_kills_at_random_moments_lose_no_event_and_keep_their_order(tmp_pa
     for number in range(KILLS):
         order = first_seqs(hook, f"host/bm-{number}")
         assert order == sorted(order)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.service("postgresql")
+async def test_of_two_relays_one_is_killed_and_the_other_goes_on_and_nothing_is_lost(
+    tmp_path: Path, new_postgresql_url: str, hook: Receiver
+) -> None:
+    settings = {"database_url": new_postgresql_url, "webhook_allow": "127.0.0.0/8", "lease_s": "1"}
+    with cluster(tmp_path, **settings) as them:
+        api = them.add("api", role="api")
+        relays = [them.add(name, role="relay") for name in ("one", "two")]
+        await asyncio.to_thread(them.start)
+        await asyncio.to_thread(subscribe, api, hook, events=["pool."])
+        dead = await asyncio.to_thread(them.wait_for_leader, "relay")
+        working = asyncio.create_task(asyncio.to_thread(change_pools, api.url))
+        await hook.until(lambda hook: len(hook.messages) >= 5)  # in the middle of it
+        await asyncio.to_thread(dead.kill)
+        await working
+        heir = await asyncio.to_thread(them.wait_for_leader, "relay")
+        assert heir in relays
+        assert heir is not dead
+        log = await asyncio.to_thread(httpx.get, f"{api.url}/v1/events?type=pool.&limit=1000", timeout=30)
+        wanted = {event["seq"] for event in log.json()["items"]}
+        assert len(wanted) == POOLS * CHANGES
+        await hook.until(lambda hook: {m.event["data"]["seq"] for m in hook.messages} >= wanted)
+    assert {m.event["data"]["seq"] for m in hook.messages} == wanted
+    for number in range(POOLS):
+        order = first_seqs(hook, f"pool/p-{number}")
+        assert order == sorted(order)
+
+
+def change_pools(url: str) -> None:
+    """Each again and again."""
+    with httpx.Client(timeout=30) as client:
+        for change in range(CHANGES):
+            for number in range(POOLS):
+                body = {"overcommit": {"cpu": 1 + change}}
+                client.put(f"{url}/v1/pools/p-{number}", json=body).raise_for_status()

@@ -9,6 +9,7 @@ from typing import Protocol
 import structlog
 
 from virtflow.control.outlets import Outlets
+from virtflow.election import Term
 from virtflow.events import Sink, SinkFailed, envelope
 from virtflow.model.clock import Clock
 from virtflow.model.errors import Gone, VirtflowError
@@ -54,14 +55,17 @@ class BusCourier:
         self._observer = observer
         self._chance = chance
         self._news = asyncio.Event()
+        self._term: Term | None = None
 
     def knock(self) -> None:
         self._news.set()
 
-    async def run(self) -> None:
-        failures = 0
+    async def run(self, term: Term) -> None:
+        self._term, failures = term, 0
         try:
             while True:
+                if not term.is_valid():
+                    await asyncio.Event().wait()  # until cancelled, which is a matter of moments
                 self._news.clear()
                 try:
                     told = await self.step()
@@ -102,6 +106,8 @@ class BusCourier:
 
     async def _tell(self, outlet: Outlet, events: Sequence[Event]) -> None:
         history_id = await self._store.history_id()
+        if self._term is not None and not self._term.is_valid():
+            return  # somebody else tells it
         try:
             await self._sink.send([envelope(event, history_id=history_id) for event in events])
         except SinkFailed as failure:

@@ -14,7 +14,8 @@ from virtflow.control.ids import Ids
 from virtflow.control.line import GONE, Line
 from virtflow.control.settle import Settlements
 from virtflow.control.spread import PAGE, Receiver, Spread
-from virtflow.events import Mailer, Post, Reply
+from virtflow.election import Term
+from virtflow.events import KEPT, Mailer, Post, Reply
 from virtflow.model.clock import Clock
 from virtflow.model.errors import VirtflowError
 from virtflow.model.limits import WEBHOOK_QUEUE_MAX
@@ -75,6 +76,8 @@ class Deliverer:
         self._serving: dict[str, _Serving] = {}
         self._news = asyncio.Event()
         self._looked_s = self._scanned_s = float("-inf")
+        #: our term lasts: looked at when the first byte of a message is about to leave
+        self._is_ours: Callable[[], bool] = lambda: True
         #: "ok", or what is wrong with us; what is wrong with a receiver stands with the receiver
         self.state = "ok"
         self._is_interrupted = False
@@ -90,8 +93,9 @@ class Deliverer:
     async def close(self) -> None:
         await self._mailer.close()
 
-    async def run(self) -> None:
+    async def run(self, term: Term) -> None:
         """Until cancelled: then what is known is written down, and what is under way is sent again by the next."""
+        self._is_ours = term.is_valid
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._settlements.run())
@@ -151,9 +155,10 @@ class Deliverer:
         called = await self._spread.forward_callbacks(to_write=is_thorough)
         for delivery in called or ():
             self._call(group, delivery)
+        overtaken, self._spread.overtaken = self._spread.overtaken, set()
         for serving in list(self._serving.values()):
             serving.changed.set()
-            if serving.has_more and len(serving.line) < WEBHOOK_QUEUE_MAX // 2:
+            if serving.line.name in overtaken or (serving.has_more and len(serving.line) < WEBHOOK_QUEUE_MAX // 2):
                 await self._fill(serving)
             elif serving.webhook is None and not len(serving.line):
                 await self._dismiss(serving)
@@ -243,7 +248,10 @@ class Deliverer:
                         await serving.changed.wait()
 
     async def _send(self, serving: _Serving, delivery: Delivery) -> None:
-        reply = await self._mailer.send(self._post(serving.webhook, delivery), line=serving.line.name)
+        post = self._post(serving.webhook, delivery)
+        reply = await self._mailer.send(post, line=serving.line.name, may_leave=self._is_ours)
+        if reply.code == KEPT:
+            return  # whoever has the office now sends it
         was_open = serving.line.breaker.is_open
         settled = serving.line.settle(delivery, reply, self._clock.now_ms())
         self._observer.observe_delivery(_label(serving), _outcome(settled), reply.duration_ms / 1000)

@@ -40,6 +40,11 @@ class Ids:
         head = (self._last_ms << 16 | 0x4000 | self._sequence).to_bytes(8, "big")
         return head + self._pool[used : used + _CHANCE_BYTES]
 
+    def run_after(self, key: bytes | None) -> None:
+        """What comes next sorts after that one, which a clock made that was ahead of ours."""
+        if key is not None:
+            self._last_ms = max(self._last_ms, int.from_bytes(key[:6], "big") + 1)
+
     def _refill(self) -> None:
         self._pool = bytearray(self._entropy(_POOL_IDS * _CHANCE_BYTES))
         self._pool[::_CHANCE_BYTES] = self._pool[::_CHANCE_BYTES].translate(_WITH_VARIANT)

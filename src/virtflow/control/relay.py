@@ -1,6 +1,7 @@
 """The relay's office: who holds it tells the world what happened, by one courier for each way out of the house."""
 
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -21,8 +22,12 @@ class Courier(Protocol):
         """Events were committed. Cheap, may come too often, and may be lost: the courier looks by the clock too."""
         ...
 
-    async def run(self) -> None:
-        """Until cancelled. The database and who is told may come and go meanwhile."""
+    async def run(self, term: Term) -> None:
+        """Until cancelled. The database and who is told may come and go meanwhile.
+
+        Nothing leaves the house once the term is over, which is looked at right before: who was stopped and wakes up
+        would tell what somebody else has told long since.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -50,7 +55,7 @@ class Relay:
         await self._settle()
         async with contextlib.AsyncExitStack() as stack:
             for courier in self._couriers:
-                self._start(stack, f"courier {courier.name}", courier.run)
+                self._start(stack, f"courier {courier.name}", functools.partial(courier.run, term))
             await term.ended()
 
     async def close(self) -> None:

@@ -41,13 +41,20 @@ class Spread:
         self._history_id = ""
         #: by outlet
         self._cursors: dict[str, int] = {}
+        #: by outlet: how often it was left behind
+        self._versions: dict[str, int] = {}
+        #: lines for which another relay has written messages down meanwhile: who reads their rows takes them out
+        self.overtaken: set[str] = set()
         #: where the place of the callbacks was last written down
         self._written = 0
 
     async def load(self) -> None:
         """All places anew."""
         self._history_id = await self._store.history_id()
-        self._cursors = {outlet.name: outlet.cursor for outlet in await self._store.outlets() if outlet.kind == KIND}
+        outlets = [outlet for outlet in await self._store.outlets() if outlet.kind == KIND]
+        self._cursors = {outlet.name: outlet.cursor for outlet in outlets}
+        self._versions = {outlet.name: outlet.version for outlet in outlets}
+        self._ids.run_after(await self._store.newest_delivery())
         if CALLBACK_OUTLET not in self._cursors:
             self._cursors[CALLBACK_OUTLET] = await self._begin_callbacks()
         self._written = self._cursors[CALLBACK_OUTLET]
@@ -137,9 +144,13 @@ class Spread:
             self._cursors[member.webhook.outlet] = now
             member.line.add(rows[member.webhook.name])
         for member in [one for one in members if one.webhook.outlet in lost]:
+            version = self._versions.get(member.webhook.outlet)
             found = await self._find(member.webhook.outlet)
-            if found > was:  # it fell so far behind that housekeeping left it behind
+            if found > was and self._versions[member.webhook.outlet] != version:
+                # it fell so far behind that housekeeping left it behind
                 await self._tell_of_gap(found, [member], first=was + 1, last=found)
+            elif found > was:
+                self.overtaken.add(member.line.name)
 
     async def _find(self, name: str) -> int:
         """Where somebody else has put it; -1 when it is gone."""
@@ -147,7 +158,7 @@ class Spread:
         if outlet is None:
             self._cursors.pop(name, None)
             return -1
-        self._cursors[name] = outlet.cursor
+        self._cursors[name], self._versions[name] = outlet.cursor, outlet.version
         return outlet.cursor
 
     # ── callbacks of tasks ────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ import msgspec
 from virtflow.control.commit import Outcome, Round
 from virtflow.control.journal import Steps
 from virtflow.control.waiting import Waiting, WaitingRoom
-from virtflow.events import CloudEvent, Guard, Mailer, Post, Reply, Sink, SinkFailed
+from virtflow.events import CloudEvent, Guard, Mailer, MayLeave, Post, Reply, Sink, SinkFailed, always
 from virtflow.model.clock import Clock
 from virtflow.model.limits import CALLS_MAX
 from virtflow.model.names import id_to_text
@@ -198,13 +198,13 @@ class TracedMailer(Mailer):
         self._tracer = tracer
         self._now_s = clock.monotonic_s
 
-    async def send(self, post: Post, *, line: str) -> Reply:
+    async def send(self, post: Post, *, line: str, may_leave: MayLeave = always) -> Reply:
         found = _IN_BODY.search(post.body)
         if found is None:
-            return await super().send(post, line=line)
+            return await super().send(post, line=line, may_leave=may_leave)
         parent = found[1].decode()
         trace, began_s = child_of(parent), self._now_s()
-        reply = await super().send(msgspec.structs.replace(post, trace=trace), line=line)
+        reply = await super().send(msgspec.structs.replace(post, trace=trace), line=line, may_leave=may_leave)
         about: dict[str, str | int] = {
             "virtflow.webhook": line,
             "virtflow.event": post.message_id,

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import email.utils
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +30,16 @@ GONE = 410
 ASKS_TO_WAIT = frozenset({429, 503})
 
 DELIVERED = ""
+#: it was not sent, because it was not ours to send any more
+KEPT = "kept"
+
+
+#: says whether a message may still be sent
+MayLeave = Callable[[], bool]
+
+
+def always() -> bool:
+    return True
 
 
 class Post(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,29 +81,34 @@ class Mailer:
         self._timeout_s = timeout_s
         self._wires: Wires | None = None
 
-    async def send(self, post: Post, *, line: str) -> Reply:
-        """Never raises for what a receiver does."""
+    async def send(self, post: Post, *, line: str, may_leave: MayLeave = always) -> Reply:
+        """Never raises for what a receiver does. `may_leave` is asked at the last moment, on an open connection."""
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
-                reply = await self._exchange(post, line)
+                reply = await self._exchange(post, line, may_leave)
         except TimeoutError:
             reply = Reply(code="timeout", text=f"no answer within {self._timeout_s:g} s")
         except Unavailable as error:
             reply = Reply(code=error.error_code, text=error.detail)
         return msgspec.structs.replace(reply, duration_ms=round((time.monotonic() - began_s) * 1000))
 
-    async def _exchange(self, post: Post, line: str) -> Reply:
-        from virtflow.events.wire import Wires  # httpcore is loaded when something is sent
+    async def _exchange(self, post: Post, line: str, may_leave: MayLeave) -> Reply:
+        from virtflow.events.wire import Kept, Wires  # httpcore is loaded when something is sent
 
         if self._wires is None:
             self._wires = Wires(self.guard)
         url = read_url(post.url)
-        async with self._wires.exchange(line, url, self._headers(post, url), post.body) as answer:
-            reply = judged(answer.status, answer.retry_after)
-            with contextlib.suppress(TimeoutError, Unavailable):
-                async with asyncio.timeout(REST_S_MAX):
-                    await answer.drain(WEBHOOK_ANSWER_BYTES_MAX)
+        try:
+            async with self._wires.exchange(
+                line, url, self._headers(post, url), post.body, may_leave=may_leave
+            ) as answer:
+                reply = judged(answer.status, answer.retry_after)
+                with contextlib.suppress(TimeoutError, Unavailable):
+                    async with asyncio.timeout(REST_S_MAX):
+                        await answer.drain(WEBHOOK_ANSWER_BYTES_MAX)
+        except Kept:
+            return Reply(code=KEPT)
         return reply
 
     def _headers(self, post: Post, url: Url) -> Sequence[tuple[str, str]]:

@@ -5,7 +5,7 @@ import contextlib
 import ipaddress
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import httpcore
@@ -19,10 +19,16 @@ from virtflow.model.url import Url
 IDLE_S_MAX = 3.0
 #: so long for one address of several; all together have the time of the post
 CONNECT_S_MAX = 4.0
+#: httpcore's word for the moment in which the connection is there and nothing was sent on it
+_LEAVING = "http11.send_request_headers.started"
 
 
 class WireFailed(Unavailable):
     code = "connection_failed"
+
+
+class Kept(Exception):
+    """It did not leave the house."""
 
 
 class Answer:
@@ -56,9 +62,20 @@ class Wires:
 
     @contextlib.asynccontextmanager
     async def exchange(
-        self, line: str, url: Url, headers: Sequence[tuple[str, str]], body: bytes
+        self,
+        line: str,
+        url: Url,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[Answer]:
         """The answer as soon as its status is there. What is left unread of it is cut off at the end of the block."""
+
+        async def watch(step: str, _about: object) -> None:
+            if step == _LEAVING and not may_leave():
+                raise Kept
+
         with _in_our_words():
             pool = await self._pool(line, url.scheme)
             asked = pool.stream(
@@ -66,7 +83,7 @@ class Wires:
                 httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target),
                 headers=[(name.encode(), value.encode()) for name, value in headers],
                 content=body,
-                extensions={"timeout": {}, **_sni(url)},
+                extensions={"timeout": {}, "trace": watch, **_sni(url)},
             )
             async with asked as response:
                 yield Answer(response)

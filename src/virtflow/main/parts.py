@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from virtflow import __version__
 from virtflow.config import ROLES, Config
+from virtflow.control.clock import SharedClock, SystemClock
 from virtflow.control.mirror import Mirror
 from virtflow.control.presence import Presence
 from virtflow.control.self_hosts import SelfHosts
@@ -30,6 +31,11 @@ from virtflow.store.open import open_store
 
 def make_store(config: Config) -> Store:
     return open_store(config.database_url.reveal(), origin=process_name() if config.is_shared else "")
+
+
+def make_clock(store: Store) -> Clock:
+    """Where several processes share a database, its clock is that of all of them."""
+    return SharedClock(SystemClock(), store) if store.origin else SystemClock()
 
 
 def process_name() -> str:

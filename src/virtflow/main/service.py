@@ -10,7 +10,7 @@ from typing import Protocol
 from virtflow.config import Config
 from virtflow.control.answers import Answers
 from virtflow.control.buses import BusCourier
-from virtflow.control.clock import SystemClock
+from virtflow.control.clock import SharedClock
 from virtflow.control.commit import Committer, Outcome, Round
 from virtflow.control.dead import Dead
 from virtflow.control.deliver import Deliverer
@@ -46,6 +46,7 @@ from virtflow.events import Sink
 from virtflow.inventory import Inventory
 from virtflow.main.loops import Loops, end
 from virtflow.main.parts import (
+    make_clock,
     make_election,
     make_inventories,
     make_mailer,
@@ -96,6 +97,8 @@ class Service:
     strategy_file: StrategyFile | None
     #: where several processes share the database
     presence: Presence | None
+    #: and go by its clock
+    shared_clock: SharedClock | None
     rounds: RoundTracer | None
     loops: Loops
 
@@ -107,6 +110,8 @@ class Service:
                 await election.check()
         await self.store.open()
         try:
+            if self.shared_clock:
+                await self.shared_clock.ask()  # before any time is written
             await self.queue.open()
             await self.follower.load()
             async with contextlib.AsyncExitStack() as stack:
@@ -117,6 +122,8 @@ class Service:
                 self.loops.start(stack, "scheduling", self.scheduler.run)
                 if self.store.origin:
                     self.loops.start(stack, "follower", self.follower.run)
+                if self.shared_clock:
+                    self.loops.start(stack, "clock", self.shared_clock.run)
                 if self.presence:
                     await self.presence.beat()  # before anything is decided
                     self.loops.start(stack, "presence", self.presence.run)
@@ -189,8 +196,8 @@ def build(
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> Service:
     """One process's worth of virtflow. Tests hand in their own store, inventories, clock, election, queue and sinks."""
-    clock = clock or SystemClock()
     store = store or make_store(config)
+    clock = clock or make_clock(store)
     metrics, answers, feed, waiting = Metrics(), Answers(store), EventFeed(store), WaitingRoom()
     tracer = tracer or make_tracer(config, store.origin)
     rounds = RoundTracer(tracer, waiting=waiting, clock=clock) if tracer is not None else None
@@ -230,7 +237,7 @@ def build(
         store=store,
         mailer=mailer,
         clock=clock,
-        ids=ids,
+        ids=Ids(clock, entropy),  # of its own: they run after those of other relays, whatever their clocks said
         observer=metrics,
         chance=chance,
         disable_after_s=config.webhook_disable_after_s,
@@ -381,6 +388,7 @@ def build(
         relay_election=relay_election,
         strategy_file=strategy_file,
         presence=make_presence(config, store, mirror, clock, changed=knock, unwell=lambda: health.unwell),
+        shared_clock=clock if isinstance(clock, SharedClock) else None,
         rounds=rounds,
         loops=loops,
     )

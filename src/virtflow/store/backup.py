@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import asyncpg
-
-from virtflow.store import migrations
+from virtflow.store import migrations, postgres_connect
 from virtflow.store.dump import FORMAT, ROWS_PER_FRAME, Head, Numbering, Rows
 from virtflow.store.failures import UnusableDatabase
 from virtflow.store.postgres import refusals as postgresql_refusals
@@ -87,7 +85,7 @@ def _take_sqlite(file: Path, url: str, program: str) -> Iterator[Said]:
 
 async def _take_postgresql(url: str, program: str) -> AsyncIterator[Said]:
     with postgresql_refusals(url):
-        connection = await asyncpg.connect(url, timeout=10)
+        connection = await postgres_connect.connect(url, timeout=10, target_session_attrs=None)
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 await connection.execute("SET LOCAL statement_timeout = 0")

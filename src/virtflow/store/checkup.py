@@ -15,9 +15,11 @@ import asyncpg
 
 from virtflow.model.errors import VirtflowError
 from virtflow.model.finding import Finding, bad, ok, warn
+from virtflow.model.servers import each_server
 from virtflow.store import migrations
 from virtflow.store.lock import FileLock, Mark
 from virtflow.store.postgres import CONNECTIONS_MAX, VERSION_MIN, refusals
+from virtflow.store.postgres_connect import ANY, PRIMARY, connect
 from virtflow.store.statements import Dialect
 
 PART = "database"
@@ -198,7 +200,9 @@ async def check_postgresql(url: str, *, wait_s: float) -> list[Finding]:
     """Ends within about `wait_s`."""
     try:
         with refusals(url):
-            connection = await asyncpg.connect(url, timeout=wait_s / 2, command_timeout=wait_s / 2)
+            # of several servers the primary; of a single one it is told below what it is
+            wanted = PRIMARY if len(each_server(url)) > 1 else ANY
+            connection = await connect(url, timeout=wait_s / 2, command_timeout=wait_s / 2, target_session_attrs=wanted)
     except VirtflowError as error:
         return [bad(PART, error.detail, error.remedy)]
     found: list[Finding] = []

@@ -507,6 +507,10 @@ class Store(Protocol):
         ...
 
     # processes
+    async def now_ms(self) -> int:
+        """By the clock of the database, which all processes share."""
+        ...
+
     async def processes(self) -> list[Process]:
         """All that were seen lately, the oldest first."""
 
@@ -518,6 +522,10 @@ class Store(Protocol):
     async def webhook(self, name: str) -> Webhook | None: ...
     async def waiting_deliveries(self, line: str, *, limit: int) -> list[Delivery]:
         """The oldest that the line still must send."""
+        ...
+
+    async def newest_delivery(self) -> bytes | None:
+        """The id that sorts last; None when there is no message at all."""
         ...
 
     async def waiting_lines(self) -> list[str]:

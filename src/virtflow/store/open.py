@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from virtflow.model.errors import InvalidSetting
+from virtflow.model.servers import each_server
 from virtflow.store.contract import Store
 from virtflow.store.failures import SETTING, without_password
 
@@ -19,7 +20,7 @@ def open_store(url: str, *, reading: bool = False, origin: str = "") -> Store:
     """
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        each_server(url)
     except ValueError as error:
         raise _refused(url) from error
     if parts.scheme == "sqlite":

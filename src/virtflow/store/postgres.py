@@ -15,6 +15,7 @@ from virtflow.store.hosts import read_dimensions
 from virtflow.store.housekeeping import Housekeeping
 from virtflow.store.interned import Interned
 from virtflow.store.leases import Leases, Line
+from virtflow.store.postgres_connect import PRIMARY, connect
 from virtflow.store.postgres_line import PostgresLine
 from virtflow.store.postgres_session import (
     ANY_FAILURE,
@@ -71,6 +72,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
         self._url = url
         self.origin = origin
         self._is_reading = reading
+        self._wanted = None if reading else PRIMARY
         self._connections_max = connections_max
         self._connect_s = connect_s
         self._statement_s = statement_s
@@ -140,8 +142,11 @@ class PostgresStore(Reads, Housekeeping, Leases):
         lost = asyncio.Event()
         try:
             # outside of the pool: it is in use for ever
-            connection = await asyncpg.connect(
-                self._url, timeout=self._connect_s, server_settings={"application_name": "virtflow news"}
+            connection = await connect(
+                self._url,
+                timeout=self._connect_s,
+                target_session_attrs=self._wanted,
+                server_settings={"application_name": "virtflow news"},
             )
         except ANY_FAILURE as error:
             raise failure(error) from error
@@ -177,8 +182,9 @@ class PostgresStore(Reads, Housekeeping, Leases):
             timeout=self._connect_s,
             command_timeout=self._statement_s + ANSWER_MARGIN_S,
             statement_cache_size=_STATEMENTS_CACHED,
+            connect=connect,
             # asked anew for each connection: a replica would show the past
-            target_session_attrs="any" if self._is_reading else "primary",
+            target_session_attrs=self._wanted,
             reset=_keep_settings,
             init=_insist_on_durability,
             server_settings={

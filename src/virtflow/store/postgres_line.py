@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import asyncpg
-
 from virtflow.model.errors import Unavailable
+from virtflow.store.postgres_connect import connect
 from virtflow.store.postgres_session import ANY_FAILURE, ConnectionReader, failure, is_lost
 from virtflow.store.session import Row
 
@@ -46,12 +45,10 @@ class PostgresLine:
             raise Unavailable("the store is not open")
         self._end.set()
         try:
-            connection = await asyncpg.connect(
+            connection = await connect(
                 self._url,
                 timeout=self._connect_s,
                 command_timeout=self._statement_s,
-                # a replica would show the past
-                target_session_attrs="primary",
                 server_settings={
                     "application_name": "virtflow election",
                     "statement_timeout": str(int(self._statement_s * 1000)),

@@ -32,6 +32,9 @@ def _write_unwell(unwell: tuple[Unwell, ...]) -> str:
 class ProcessReads:
     _far: Reader
 
+    async def now_ms(self) -> int:
+        return int((await self._far.rows("now"))[0][0])
+
     async def processes(self) -> list[Process]:
         return [process_from_row(row) for row in await self._far.rows("processes")]
 

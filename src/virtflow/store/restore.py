@@ -10,7 +10,7 @@ from uuid import uuid4
 import apsw
 import asyncpg
 
-from virtflow.store import migrations
+from virtflow.store import migrations, postgres_connect
 from virtflow.store.backup import COLUMNS, quoted
 from virtflow.store.dump import DamagedBackup, Head, Numbering, Rows, check_dump, read_dump
 from virtflow.store.failures import UnusableDatabase
@@ -138,7 +138,7 @@ def _number_on(connection: apsw.Connection, frame: Numbering) -> None:
 
 async def _into_postgresql(url: str, file: Path, head: Head, at_ms: int) -> None:
     with postgresql_refusals(url):
-        connection = await asyncpg.connect(url, timeout=10, target_session_attrs="primary")
+        connection = await postgres_connect.connect(url, timeout=10)
         try:
             async with connection.transaction():
                 await _fill_and_begin(connection, url, file, head, at_ms)

@@ -89,6 +89,10 @@ class WebhookReads:
     async def waiting_deliveries(self, line: str, *, limit: int) -> list[Delivery]:
         return [delivery_from_row(row) for row in await self._far.rows("waiting_deliveries", line, limit)]
 
+    async def newest_delivery(self) -> bytes | None:
+        rows = await self._far.rows("newest_delivery")
+        return bytes(rows[0][0]) if rows else None
+
     async def waiting_lines(self) -> list[str]:
         return [row[0] for row in await self._far.rows("waiting_lines")]
 

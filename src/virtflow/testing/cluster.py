@@ -23,8 +23,8 @@ from pathlib import Path
 
 import httpx
 
+from virtflow.testing import failpoints, wrong_clock
 from virtflow.testing.ask import ask
-from virtflow.testing.failpoints import VARIABLE
 from virtflow.testing.ports import free_port
 
 WITHIN_S = 60.0
@@ -45,6 +45,8 @@ class Process:
         self.settings = {**settings, "port": str(self.port)}
         #: as `testing/failpoints.py` reads them; empty: the program as it is shipped
         self.failpoints = ""
+        #: turns its wall clock while it runs
+        self.clock: wrong_clock.WrongClock | None = None
         self.is_stopped = False
         self.starts = 0
         self._home = directory / f"{name}.home"
@@ -57,10 +59,9 @@ class Process:
     def start(self) -> None:
         """Returns at once: `wait_until_ready` waits."""
         assert not self.is_alive(), f"{self.name} is running"
-        program = ["virtflow.testing.crashable"] if self.failpoints else ["virtflow.main", "serve"]
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", *program],
+                [sys.executable, "-m", *self._program()],
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -139,6 +140,12 @@ class Process:
         assert self._child is not None, f"{self.name} was not started"
         return self._child
 
+    def _program(self) -> list[str]:
+        assert not (self.failpoints and self.clock), "one disguise at a time"
+        if self.failpoints:
+            return ["virtflow.testing.crashable"]
+        return ["virtflow.testing.wrong_clock"] if self.clock else ["virtflow.main", "serve"]
+
     def _headers(self) -> dict[str, str]:
         token = self.settings.get("token", "")
         return {"Authorization": f"Bearer {token}"} if token else {}
@@ -147,7 +154,9 @@ class Process:
         foreign = {name: text for name, text in os.environ.items() if not name.startswith("VIRTFLOW_")}
         ours = {f"VIRTFLOW_{name.upper()}": text for name, text in self.settings.items() if text}
         places = {"XDG_CONFIG_HOME": str(self._home), "XDG_DATA_HOME": str(self._home)}
-        return {**foreign, **places, **ours, **({VARIABLE: self.failpoints} if self.failpoints else {})}
+        tests = {failpoints.VARIABLE: self.failpoints}
+        tests[wrong_clock.VARIABLE] = str(self.clock.file) if self.clock else ""
+        return {**foreign, **places, **ours, **{name: text for name, text in tests.items() if text}}
 
 
 class Cluster:

@@ -1,5 +1,6 @@
 """A real PostgreSQL server for tests: made in a directory of its own, started on a free port, thrown away."""
 
+import asyncio
 import contextlib
 import os
 import pwd
@@ -113,14 +114,37 @@ class PostgresServer:
     def replica(self) -> Iterator["PostgresServer"]:
         """A server that follows this one and can only be read."""
         with _own_directory() as directory:
-            origin = f"host=127.0.0.1 port={self.port} user={USER}"
-            _run_as_nobody([find_program("pg_basebackup"), "-d", origin, "-D", directory / "data", "-R", "-c", "fast"])
+            _copy(self, directory / "data")
             server = PostgresServer(directory, self._settings, port=free_port())
             server.start()
             try:
                 yield server
             finally:
                 server.stop()
+
+    def promote(self) -> None:
+        """A replica becomes a primary of its own; returns when it takes writes."""
+        asyncio.run(self.run("postgres", f"SELECT pg_promote(wait_seconds => {START_S_MAX:g})"))
+
+    def follow(self, origin: "PostgresServer") -> None:
+        """Begins anew on its old port, as a replica of another; what it had is thrown away."""
+        self.kill()
+        shutil.rmtree(self._data, ignore_errors=True)
+        _copy(origin, self._data)
+        self.start()
+
+    def require_replica(self) -> None:
+        """From now on nothing is committed before a replica has it, too. Returns when there is one that confirms."""
+        asyncio.run(self._require_replica())
+
+    async def _require_replica(self) -> None:
+        await self.run("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
+        await self.run("postgres", "SELECT pg_reload_conf()")
+        end_s = time.monotonic() + START_S_MAX
+        while not await self.rows("postgres", "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"):
+            if time.monotonic() > end_s:
+                raise RuntimeError("no replica confirms what is committed")
+            await asyncio.sleep(_POLL_S)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -149,6 +173,16 @@ def postgres_server(*, folder: Path | None = None, **settings: str) -> Iterator[
             yield server
         finally:
             server.stop()
+
+
+def _copy(origin: PostgresServer, data: Path) -> None:
+    """All that it has, and that it is to be followed."""
+    place = f"host=127.0.0.1 port={origin.port} user={USER}"
+    _run_as_nobody([find_program("pg_basebackup"), "-d", place, "-D", data, "-R", "-c", "fast"])
+    # whether it waits for a replica is for each server to be told
+    settings = data / "postgresql.auto.conf"
+    lines = settings.read_text().splitlines(keepends=True)
+    settings.write_text("".join(line for line in lines if not line.startswith("synchronous_standby_names")))
 
 
 @contextlib.contextmanager

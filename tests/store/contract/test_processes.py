@@ -28,6 +28,13 @@ async def test_a_process_comes_back_as_it_was_written_with_the_time_it_was_seen(
     assert 0 <= early.silent_ms < 60_000
 
 
+async def test_the_database_tells_what_time_it_is_by_the_clock_that_dates_processes(store: Store) -> None:
+    before_ms = await store.now_ms()
+    await put(store, process("a"))
+    [one] = await store.processes()
+    assert before_ms <= one.seen_ms <= await store.now_ms()
+
+
 async def test_who_is_seen_again_is_not_there_twice(store: Store) -> None:
     await put(store, process("a"))
     first = (await store.processes())[0]

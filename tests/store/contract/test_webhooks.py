@@ -125,6 +125,12 @@ async def test_messages_wait_in_order_until_they_are_settled(store: Store) -> No
     }
 
 
+async def test_the_id_that_sorts_last_is_told_whatever_became_of_its_message(store: Store) -> None:
+    assert await store.newest_delivery() is None
+    await add(store, deliveries=(delivery(2), delivery(3, state=DeliveryState.DELIVERED), delivery(1)))
+    assert await store.newest_delivery() == key(3)
+
+
 async def test_messages_are_listed_the_newest_first_by_state_and_in_pages(store: Store) -> None:
     dead = DeliveryState.DEAD
     rows = [delivery(n, state=dead if n % 2 else DeliveryState.WAITING) for n in range(1, 6)]

@@ -3,6 +3,10 @@
     id, line, seq, type, subject, message_id, body, state, tries, next_try_ms, created_ms, since_ms, ended_ms, status,
     code, duration_ms, url, secret
 
+-- newest_delivery --
+-- The id that sorts last.
+SELECT id FROM delivery ORDER BY id DESC LIMIT 1;
+
 -- waiting_deliveries --
 -- The oldest that one line still must send.
 SELECT {delivery_columns} FROM delivery WHERE line = $1 AND state = 0 ORDER BY id LIMIT $2;

@@ -18,6 +18,10 @@ CAST(unixepoch('subsec') * 1000 AS INTEGER)
 -- The same.
 (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 
+-- now --
+-- What time it is.
+SELECT {now_columns};
+
 -- put_process --
 -- It is here, now.
 INSERT INTO process (id, node, roles, address, version, started_ms, unwell, seen_ms)
