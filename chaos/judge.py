@@ -41,6 +41,7 @@ async def judge(world: World) -> Judgement:
     await world.load.pause()
     await world.heal()
     left = await world.rest()
+    await deliveries.arrive(world)
     report = await asyncio.to_thread(_prove, world.url, world.load.files)
     found = _judgement(report)
     if left:
