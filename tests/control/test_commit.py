@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from tests.control.conftest import config, host, order, wish
 from tests.control.test_schedule import create, register, until_placed
 
+from virtflow.control.commit import Round
 from virtflow.control.fsck import fsck
+from virtflow.control.mirror import Mirror
 from virtflow.control.orders import VmOrder
 from virtflow.main import Service, build
 from virtflow.model.errors import Conflict, OutcomeUnknown, Unavailable
@@ -48,6 +50,27 @@ async def test_a_gang_is_held_back_whole_when_one_of_its_hosts_refuses(service: 
     assert (await service.house.hosts.get("bm-2")).used.get("cpu", 0) == 0
 
 
+async def test_a_waiting_vm_that_was_refused_by_the_ledger_is_tried_again(service: Service) -> None:
+    """It counted as being written for ever, and this leader never looked at it again."""
+    await register(service, host("bm-1", cores=2))
+    await create(service, order("holder", want=wish(cores=2)))
+    await create(service, order("waits", want=wish(cores=2)))
+    async with service.scheduler.hold_still():
+        await service.house.vms.delete("holder", expected_version=None, actor="test")
+        await take_behind_the_mirror(service, "bm-1", 2)
+    async with asyncio.timeout(5):
+        while not _shows_the_ledger(service):  # read anew after the refusal
+            await asyncio.sleep(0.01)
+    await register(service, host("bm-2", cores=2))
+    assert (await until_placed(service, "waits")).host == "bm-2"
+
+
+def _shows_the_ledger(service: Service) -> bool:
+    room = service.scheduler._mirror.fleet.room("bm-1")
+    assert room is not None
+    return {name: amount for name, amount in room[0].items() if amount} == {"cpu": 2000}
+
+
 async def test_a_stale_leader_writes_nothing_and_what_it_took_in_is_written_under_the_next_fence(
     service: Service,
 ) -> None:
@@ -59,6 +82,66 @@ async def test_a_stale_leader_writes_nothing_and_what_it_took_in_is_written_unde
     events = await service.store.events(EventFilter(types=("task.",)), after=0, limit=10)
     assert min(event.fence for event in events if event.fence) > stolen
     assert (await service.house.health.check()).ok
+
+
+async def test_a_leader_deposed_after_it_turned_somebody_away_keeps_no_room_for_him(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was taken out of its round was forgotten with the round."""
+    await register(service, host("bm-1"))
+    await create(service, order("taken"))
+    _then(service, monkeypatch, [_depose])
+    with pytest.raises(Conflict):
+        await create(service, order("taken"))
+    await create(service, order("next"))
+    await until_placed(service, "next")
+    room = service.scheduler._mirror.fleet.room("bm-1")
+    assert room is not None
+    assert room[1] == (await service.house.hosts.get("bm-1")).instances == 2
+
+
+async def test_of_a_round_written_request_by_request_what_is_true_stays_when_its_leader_is_deposed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written once more under the next fence, met itself, and its caller was told that the name is in use."""
+    await register(service, host("bm-1"))
+    _then(service, monkeypatch, [_clash, _do_nothing, _depose])
+    await asyncio.gather(*(create(service, order(name)) for name in ("first", "second", "third")))
+    await until_placed(service, "third")
+    room = service.scheduler._mirror.fleet.room("bm-1")
+    assert room is not None
+    assert room[1] == (await service.house.hosts.get("bm-1")).instances == 3
+    assert (await fsck(service.store)).violations == []
+
+
+def _then(service: Service, monkeypatch: pytest.MonkeyPatch, deeds: list[Callable[[Service], Awaitable[None]]]) -> None:
+    """These happen one by one, each when a round was written, or was not."""
+    committer = service.scheduler._committer
+    real = committer._write
+
+    async def write(decided: Round, mirror: Mirror) -> None:
+        deed = deeds.pop(0) if deeds else _do_nothing
+        if deed is _clash:
+            await deed(service)
+        try:
+            await real(decided, mirror)
+        finally:
+            await deed(service)
+
+    monkeypatch.setattr(committer, "_write", write)
+
+
+async def _do_nothing(_service: Service) -> None:
+    pass
+
+
+async def _clash(_service: Service) -> None:
+    raise Conflict("two processes answer one key, and nobody knows yet whose")
+
+
+async def _depose(service: Service) -> None:
+    async with service.store.transaction() as tx:
+        await tx.take_fence()
 
 
 async def test_a_task_cancelled_between_decision_and_commit_takes_no_room(service: Service) -> None:

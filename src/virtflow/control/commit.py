@@ -130,8 +130,19 @@ class Committer:
         return dict(json.loads(text)) if text else {}
 
     async def commit(self, decided: Round, mirror: Mirror) -> Outcome:
-        """Writes what can be written; what the database refuses is taken out, bounded, and the rest tried again."""
+        """Writes what can be written; what the database refuses is taken out, bounded, and the rest tried again.
+
+        Where it fails, everything that is not true stands in `decided` again, as the caller has to undo it.
+        """
         outcome = Outcome()
+        try:
+            await self._commit(decided, outcome, mirror)
+        except BaseException:
+            decided.placed += outcome.taken_back
+            raise
+        return outcome
+
+    async def _commit(self, decided: Round, outcome: Outcome, mirror: Mirror) -> None:
         for number in range(COMMIT_TRIES_MAX):
             try:
                 await self._write(decided, mirror)
@@ -148,7 +159,7 @@ class Committer:
                 _turn_away(decided, outcome, clash, [s for s in decided.submissions if s.letter in clash.letters])
             except Conflict as conflict:
                 await self._single_out(decided, outcome, mirror, conflict)
-                return outcome
+                return
             except OutcomeUnknown:
                 if await self._was_written(decided):
                     break
@@ -159,7 +170,6 @@ class Committer:
         else:
             raise Unavailable("the database kept refusing this round", remedy="send it again in a moment")
         self._conclude(decided, outcome)
-        return outcome
 
     async def _single_out(self, decided: Round, outcome: Outcome, mirror: Mirror, conflict: Conflict) -> None:
         """One request of a round clashes in a way that does not name it: each is written by itself."""
@@ -169,9 +179,15 @@ class Committer:
                 outcome_rest = await self.commit(decided, mirror)
                 _merge(outcome, outcome_rest)
             return
-        for part in _apart(decided):
-            part_outcome = await self.commit(part, mirror)
-            _merge(outcome, part_outcome)
+        true = set[bytes]()
+        try:
+            for part in _apart(decided):
+                ids = {task.id for submission in part.submissions for task in submission.tasks}
+                _merge(outcome, await self.commit(part, mirror))
+                true |= ids
+        except BaseException:
+            _settle_some(decided, true)
+            raise
         decided.submissions = [s for s in decided.submissions if not s.done.done()]
 
     async def _was_written(self, decided: Round) -> bool:
@@ -556,7 +572,20 @@ def _turn_away(decided: Round, outcome: Outcome, error: Exception, submissions: 
     for submission in submissions:
         submission.fail(error)
     outcome.taken_back += [pair for pair in decided.placed if pair[0].id in ids]
-    decided.submissions = [submission for submission in decided.submissions if submission not in submissions]
+    _leave_out(decided, ids)
+
+
+def _settle_some(decided: Round, ids: set[bytes]) -> None:
+    """These requests are true or refused, whatever becomes of the rest: nobody may write them again."""
+    for submission in decided.submissions:
+        if submission.tasks[0].id in ids:
+            submission.settle()
+    _leave_out(decided, ids)
+
+
+def _leave_out(decided: Round, ids: set[bytes]) -> None:
+    """New requests, each whole."""
+    decided.submissions = [submission for submission in decided.submissions if submission.tasks[0].id not in ids]
     decided.placed = [pair for pair in decided.placed if pair[0].id not in ids]
     decided.queued = [pair for pair in decided.queued if pair[0].id not in ids]
     decided.failed = [entry for entry in decided.failed if entry[0].id not in ids]

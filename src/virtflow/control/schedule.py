@@ -471,6 +471,7 @@ class Scheduler:
 
     async def _write(self, decided: Round) -> None:
         started_s = self._clock.monotonic_s()
+        chosen = decided.touched()  # before: what the database refuses is taken out
         try:
             outcome = await self._committer.commit(decided, self._mirror)
             committed_s = self._clock.monotonic_s()
@@ -492,7 +493,7 @@ class Scheduler:
             log.exception("round.failed")
             self._give_up(decided, error)
         finally:
-            self._busy.difference_update(decided.touched())
+            self._busy.difference_update(chosen)
             self._answer_watches()
             self._slots.release()
             self._observer.observe_round(self._clock.monotonic_s() - started_s)
