@@ -158,27 +158,20 @@ async def test_a_task_cancelled_between_decision_and_commit_takes_no_room(servic
 
 @pytest.mark.parametrize("point", ["tx.begin", "tx.take_room", "tx.add_tasks", "tx.append_events", "tx.before_commit"])
 async def test_a_failing_step_writes_nothing_and_gives_the_room_back(tmp_path: Path, point: str) -> None:
-    plain = open_store(f"sqlite:///{tmp_path}/virtflow.db")
-    store = FailingStore(plain, Failpoints.parse(f"{point}=raise@4"))
+    store = FailingStore(open_store(f"sqlite:///{tmp_path}/virtflow.db"), Failpoints.parse(""))
     service = build(config(tmp_path / "virtflow.db"), store=store, inventories=[])  # type: ignore[arg-type]
     async with service.running():
         await register(service, host("bm-1", cores=50))
-        results = await asyncio.gather(*(_one_by_one(service) for _ in range(1)))
-        refused = [result for result in results[0] if isinstance(result, Unavailable)]
-        assert len(refused) == 1
+        await create(service, order())
+        store.failpoints = Failpoints.parse(f"{point}=raise")
+        with pytest.raises(Unavailable):
+            await create(service, order())
+        store.failpoints = Failpoints.parse("")
+        for _ in range(8):
+            await create(service, order())
         row = await service.house.hosts.get("bm-1")
         assert row.used["cpu"] == row.instances * 1000 == 9000
         assert (await fsck(store)).violations == []  # type: ignore[arg-type]
-
-
-async def _one_by_one(service: Service) -> list[object]:
-    results: list[object] = []
-    for _ in range(10):
-        try:
-            results.append(await create(service, order()))
-        except Unavailable as error:
-            results.append(error)
-    return results
 
 
 class AnswerLost:

@@ -114,7 +114,7 @@ class FailingStore:
 
     def __init__(self, store: Store, failpoints: Failpoints) -> None:
         self._store = store
-        self._failpoints = failpoints
+        self.failpoints = failpoints
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -124,11 +124,11 @@ class FailingStore:
 
     @contextlib.asynccontextmanager
     async def _with_failpoints(self) -> AsyncIterator[Transaction]:
-        await self._failpoints.passing("tx.begin")
+        await self.failpoints.passing("tx.begin")
         async with self._store.transaction() as tx:
-            yield cast(Transaction, FailingTransaction(tx, self._failpoints))
-            await self._failpoints.passing("tx.before_commit")
-        await self._failpoints.passing("tx.after_commit")
+            yield cast(Transaction, FailingTransaction(tx, self.failpoints))
+            await self.failpoints.passing("tx.before_commit")
+        await self.failpoints.passing("tx.after_commit")
 
 
 def failing_app(app: App, failpoints: Failpoints) -> App:
