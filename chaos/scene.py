@@ -20,14 +20,15 @@ class Scene:
     relays: int = 0
     #: the wall clock of each process can be turned
     dated: bool = False
-    #: room for half of what clients ask for
+    #: room for half of what clients ask for, on so many hosts
     full: bool = False
+    full_hosts: int = FEW_HOSTS
     #: a replica that confirms every commit, and takes over
     standby: bool = False
 
     @property
     def hosts(self) -> int:
-        return FEW_HOSTS if self.full else HOSTS
+        return self.full_hosts if self.full else HOSTS
 
     @property
     def cores(self) -> int:

@@ -56,6 +56,16 @@ async def test_what_is_not_ours_to_send_any_more_stays_in_the_house(mailer: Mail
         assert (await mailer.send(post(hook.url), line="a")).is_delivered
 
 
+async def test_what_is_kept_when_its_head_has_left_already_is_no_message(mailer: Mailer) -> None:
+    """Who was stopped between the two would send the body when he wakes up."""
+    asked = iter([True, False])
+    async with receiver() as hook:
+        reply = await mailer.send(post(hook.url), line="a", may_leave=lambda: next(asked))
+        assert reply.code == KEPT
+        assert (await mailer.send(post(hook.url), line="a")).is_delivered
+        assert (len(hook.messages), hook.connections) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("behaviour", "code", "status"),
     [

@@ -19,8 +19,8 @@ from virtflow.model.url import Url
 IDLE_S_MAX = 3.0
 #: so long for one address of several; all together have the time of the post
 CONNECT_S_MAX = 4.0
-#: httpcore's word for the moment in which the connection is there and nothing was sent on it
-_LEAVING = "http11.send_request_headers.started"
+#: httpcore's words for the last moments at which a request can be kept: what has a head and no body is none
+_LEAVING = frozenset({"http11.send_request_headers.started", "http11.send_request_body.started"})
 
 
 class WireFailed(Unavailable):
@@ -73,7 +73,7 @@ class Wires:
         """The answer as soon as its status is there. What is left unread of it is cut off at the end of the block."""
 
         async def watch(step: str, _about: object) -> None:
-            if step == _LEAVING and not may_leave():
+            if step in _LEAVING and not may_leave():
                 raise Kept
 
         with _in_our_words():
