@@ -30,6 +30,7 @@ SETTINGS: Mapping[str, str] = {
     "max_connections": "60",
     "max_wal_size": "1GB",
     "deadlock_timeout": "50ms",
+    "wal_retrieve_retry_interval": "100ms",
 }
 
 _POLL_S = 0.02
