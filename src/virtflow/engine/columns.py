@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.ma  # `np.unique` loads it when first called: in the middle of a request, where it may fail
 from numpy.typing import NDArray
 
 from virtflow.model.host import Host

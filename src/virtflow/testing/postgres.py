@@ -19,6 +19,7 @@ from virtflow.testing.children import die_with_parent
 from virtflow.testing.ports import free_port
 
 START_S_MAX = 30.0
+REMOVE_S_MAX = 5.0
 USER = "virtflow"
 #: Nothing that a crash of the machine would need: these databases are thrown away.
 SETTINGS: Mapping[str, str] = {
@@ -117,8 +118,8 @@ class PostgresServer:
         with _own_directory() as directory:
             _copy(self, directory / "data")
             server = PostgresServer(directory, self._settings, port=free_port())
-            server.start()
             try:
+                server.start()
                 yield server
             finally:
                 server.stop()
@@ -169,8 +170,8 @@ def postgres_server(*, folder: Path | None = None, **settings: str) -> Iterator[
         data = directory / "data"
         _run_as_nobody([find_program("initdb"), "-A", "trust", "-N", "-U", USER, "-E", "UTF8", "-D", data])
         server = PostgresServer(directory, {**SETTINGS, **settings}, port=free_port())
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()
@@ -194,7 +195,16 @@ def _own_directory(folder: Path | None = None) -> Iterator[Path]:
             shutil.chown(directory, somebody["user"], somebody["group"])
         yield directory
     finally:
+        _remove(directory)
+
+
+def _remove(directory: Path) -> None:
+    """Who was interrupted while he made a cluster leaves a child of his behind, which writes for a moment longer."""
+    end_s = time.monotonic() + REMOVE_S_MAX
+    while directory.exists() and time.monotonic() < end_s:
         shutil.rmtree(directory, ignore_errors=True)
+        if directory.exists():
+            time.sleep(_POLL_S)
 
 
 def find_program(program: str) -> Path:
