@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.api.conftest import SCHEDULE, VM, Api, app_of
 
 from virtflow.api.app import OPERATIONS
@@ -152,6 +153,21 @@ async def test_overload_says_when_to_come_back(
     monkeypatch.setattr(type(service.house.hosts), "list", fail)
     for answer in (await api.post("/v1/vms", VM), await api.get("/v1/hosts")):
         assert (answer.status, answer.code, answer.headers["retry-after"]) == (status, code, retry)
+
+
+async def test_a_request_for_which_there_is_no_memory_is_shed_and_the_next_is_answered(
+    service: Service, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def greedy(name: str) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched, capture_logs() as lines:
+        patched.setattr(service.house.hosts, "get", greedy)
+        answer = await api.get("/v1/hosts/x")
+    assert (answer.status, answer.code) == (503, "unavailable")
+    assert answer.headers["retry-after"]
+    assert [line["event"] for line in lines if line["log_level"] != "info"] == ["request.failed"]
+    assert (await api.get("/v1/hosts/x")).code == "host_not_found"
 
 
 async def test_a_defect_tells_nothing_but_its_id(service: Service, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

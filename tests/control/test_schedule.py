@@ -2,10 +2,12 @@
 
 import asyncio
 import collections
+from typing import Any
 
 import pytest
 from tests.control.conftest import host, order, wish
 
+from virtflow.control import schedule
 from virtflow.election.alone import Alone
 from virtflow.main import Service
 from virtflow.model.errors import Busy, Conflict, InvalidRequest
@@ -45,6 +47,25 @@ async def test_what_fits_is_placed_and_durable_when_the_answer_comes(service: Se
     assert task.state is TaskState.COMPLETED
     assert task.host == "bm-1"
     assert [step.state for step in task.history] == [TaskState.QUEUED, TaskState.PROCESSING, TaskState.COMPLETED]
+
+
+async def test_a_request_is_not_poison_because_memory_was_short(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, left = schedule.decide, 2
+
+    def greedy(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            raise MemoryError
+        return real(*given, **named)
+
+    monkeypatch.setattr(schedule, "decide", greedy)
+    await register(service, host("bm-1"))
+    [view] = await create(service, order("web-1", when_unplaceable=WhenUnplaceable.WAIT))
+    assert (await until_placed(service, "web-1")).host == "bm-1"
+    assert (left, (await service.house.tasks.get(view.task_id)).task.state) == (0, TaskState.COMPLETED)
 
 
 async def test_equal_requests_do_not_all_go_to_one_host_beyond_its_room(service: Service) -> None:

@@ -14,7 +14,7 @@ from virtflow.api.router import Router
 from virtflow.api.settings import API, ApiSettings
 from virtflow.control.orders import Rendered
 from virtflow.control.tracing import Span, Tracer
-from virtflow.model.errors import VirtflowError
+from virtflow.model.errors import Unavailable, VirtflowError
 
 Hot = Callable[[Exchange], Awaitable[Rendered]]
 Observe = Callable[[str, int, float], None]
@@ -80,6 +80,8 @@ class Gate:
             exchange.status = 499  # nobody is left to read it; for the log and the metrics alone
         except VirtflowError as error:
             await self._refuse(exchange, error)
+        except MemoryError as error:
+            await self._shed(exchange, error)
         except Exception as error:
             await self._confess(exchange, error)
         ended = time.monotonic()
@@ -143,6 +145,15 @@ class Gate:
         await exchange.answer(rendered, _CLOSE)
         await linger(exchange.receive, s_max=self._linger_s_max)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _shed(self, exchange: Exchange, error: MemoryError) -> None:
+        """No memory for this one, which is over and has given back what it held. The next may be smaller."""
+        if exchange.status:
+            raise error  # the answer has begun: the server breaks the line off
+        await self._refuse(
+            exchange,
+            Unavailable("there is not enough memory for this now", remedy="ask for less, or again in a moment"),
+        )
 
     async def _confess(self, exchange: Exchange, error: Exception) -> None:
         """A defect of ours. The log has everything, the answer only the id to find it by."""

@@ -432,6 +432,9 @@ class Scheduler:
                 [Request(task.id, task.shape, task.gang) for task in tasks],
                 cursors=self._cursors,
             )
+        except MemoryError:
+            self._must_reload = True
+            raise  # no fault of the request: it may be decided when others have gone
         except Exception:
             self._must_reload = True  # what it took before it failed, nobody knows
             if not self._is_careful:
