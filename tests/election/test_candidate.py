@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 from tests.election.virtual import LoopClock, VirtualLoop, run
 
 from virtflow.election import Term
@@ -271,6 +272,26 @@ def test_what_is_wrong_is_said_and_forgotten() -> None:
         assert one.election.state == "following"
 
     run(told())
+
+
+def test_what_is_wrong_in_several_words_is_one_line_until_it_works() -> None:
+    async def told() -> None:
+        one = Stand(Urn(), "one")
+        words = ["it is on fire", "nobody listens there", "it is on fire"]
+
+        def broken() -> Way:
+            if words:
+                raise Unavailable(words.pop())
+            return Way()
+
+        one.ballot.way = broken
+        await one.campaign()
+        await one.election.close()
+
+    with capture_logs() as lines:
+        run(told())
+    said = [line["event"] for line in lines if line["event"].startswith("election.")]
+    assert said == ["election.failed", "election.works"]
 
 
 def test_who_is_asked_to_come_back_later_does() -> None:
