@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from virtflow.inventory import UsageMode
 from virtflow.model.errors import FieldProblem, InvalidSetting
+from virtflow.model.kafka import SERVERS_RULE, read_servers
 from virtflow.model.limits import ACCEPT_QUEUE_MAX, BODY_BYTES_MAX, IDEMPOTENCY_KEEP_S, RETRIES_MAX
 from virtflow.model.names import is_name
 from virtflow.model.secret import Secret, without_secrets
@@ -80,7 +81,7 @@ class Config:
     self_hosts: frozenset[str]
     self_label: str
     events_nats_url: Secret
-    events_kafka_servers: str
+    events_kafka_servers: Secret
     events_amqp_url: Secret
     events_plugin: str
     events_prefix: str
@@ -306,11 +307,12 @@ def _printable(text: str) -> str:
     return text
 
 
-def _servers(text: str) -> str:
-    for server in filter(None, text.split(",")):
-        host, _, port = server.rpartition(":")
-        _require(bool(host) and port.isdecimal() and 0 < int(port) < 65_536)
-    return text
+def _servers(text: str) -> Secret:
+    if not text:
+        return Secret("")
+    _require(text.isprintable() and " " not in text)
+    read_servers(text)
+    return Secret(text, shown=without_secrets(text))
 
 
 def _lease_object(text: str) -> str:
@@ -432,7 +434,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "events_kafka_servers",
-        Kind("<host>:<port> with commas between", _servers),
+        Kind(SERVERS_RULE, _servers),
         "",
         "Kafka brokers that are told all events.",
     ),

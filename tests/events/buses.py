@@ -180,7 +180,7 @@ class MemoryBus(_Server):
 def open_sink(settings: dict[str, str]) -> Sink:
     [sink] = open_sinks(
         nats_url=Secret(settings.get("events_nats_url", "")),
-        kafka_servers=settings.get("events_kafka_servers", ""),
+        kafka_servers=Secret(settings.get("events_kafka_servers", "")),
         amqp_url=Secret(settings.get("events_amqp_url", "")),
         prefix=settings["events_prefix"],
     )

@@ -22,9 +22,12 @@ NOTHING = Secret("")
 
 
 def test_there_are_those_that_are_named() -> None:
-    assert open_sinks(nats_url=NOTHING, kafka_servers="", amqp_url=NOTHING, prefix="virtflow") == []
+    assert open_sinks(nats_url=NOTHING, kafka_servers=NOTHING, amqp_url=NOTHING, prefix="virtflow") == []
     opened = open_sinks(
-        nats_url=Secret("nats://h:1"), kafka_servers="h:1,g:2", amqp_url=Secret("amqp://h"), prefix="virtflow"
+        nats_url=Secret("nats://h:1"),
+        kafka_servers=Secret("h:1,g:2", shown="h:1,g:2"),
+        amqp_url=Secret("amqp://h"),
+        prefix="virtflow",
     )
     assert [sink.name for sink in opened] == ["nats", "kafka", "amqp"]
 
@@ -33,7 +36,7 @@ def test_kafka_without_its_extra_names_the_setting_and_the_remedy(monkeypatch: p
     monkeypatch.setitem(sys.modules, "aiokafka", None)
     monkeypatch.delitem(sys.modules, "virtflow.events.kafka", raising=False)
     with pytest.raises(InvalidSetting) as refused:
-        open_sinks(nats_url=NOTHING, kafka_servers="h:1", amqp_url=NOTHING, prefix="virtflow")
+        open_sinks(nats_url=NOTHING, kafka_servers=Secret("h:1", shown="h:1"), amqp_url=NOTHING, prefix="virtflow")
     assert refused.value.setting == "events_kafka_servers"
     assert "pip install 'virtflow[kafka]'" in refused.value.remedy
 

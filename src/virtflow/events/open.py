@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 
 from virtflow.events.contract import Sink
 from virtflow.model.errors import InvalidSetting
+from virtflow.model.kafka import read_servers
 from virtflow.model.secret import Secret
 
 #: An entry point of this group is a function from a location and the prefix of names to a sink.
@@ -12,7 +13,9 @@ PLUGINS = "virtflow.sinks"
 OpenPlugin = Callable[[str, str], Sink]
 
 
-def open_sinks(*, nats_url: Secret, kafka_servers: str, amqp_url: Secret, plugin: str = "", prefix: str) -> list[Sink]:
+def open_sinks(
+    *, nats_url: Secret, kafka_servers: Secret, amqp_url: Secret, plugin: str = "", prefix: str
+) -> list[Sink]:
     """Those that are set. Opening connects to nobody yet. Their libraries are loaded only where they are used."""
     opened: list[Sink] = []
     if nats_url:
@@ -30,14 +33,16 @@ def open_sinks(*, nats_url: Secret, kafka_servers: str, amqp_url: Secret, plugin
     return opened
 
 
-def _open_kafka(servers: str, prefix: str) -> Sink:
+def _open_kafka(servers: Secret, prefix: str) -> Sink:
     try:
         from virtflow.events.kafka import kafka_sink
     except ImportError as error:
         raise InvalidSetting(
-            "events_kafka_servers", servers, expected="the extra `kafka` to be installed: pip install 'virtflow[kafka]'"
+            "events_kafka_servers",
+            str(servers),
+            expected="the extra `kafka` to be installed: pip install 'virtflow[kafka]'",
         ) from error
-    return kafka_sink(servers, prefix=prefix)
+    return kafka_sink(read_servers(servers.reveal()), prefix=prefix)
 
 
 def open_plugin(setting: str, *, prefix: str) -> Sink:

@@ -52,7 +52,7 @@ def silent() -> Iterator[int]:
     [
         lambda place, wait_s: check_broker("broker", Secret(f"amqp://guest:hunter2@{place}/"), wait_s=wait_s),
         lambda place, wait_s: check_nats(Secret(f"nats://u:hunter2@{place}"), wait_s=wait_s),
-        lambda place, wait_s: check_kafka(place, wait_s=wait_s),
+        lambda place, wait_s: check_kafka(Secret(f"kafka://u:hunter2@{place}"), wait_s=wait_s),
     ],
     ids=["rabbitmq", "nats", "kafka"],
 )

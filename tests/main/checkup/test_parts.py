@@ -125,7 +125,7 @@ async def test_nats_with_and_without_streams() -> None:
 @pytest.mark.slow
 async def test_kafka_that_answers() -> None:
     with kafka_cluster() as cluster:
-        [finding] = await check_kafka(cluster.servers, wait_s=WAIT_S)
+        [finding] = await check_kafka(Secret(cluster.servers), wait_s=WAIT_S)
     assert finding.verdict is Verdict.OK
 
 

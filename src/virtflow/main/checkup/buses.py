@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from virtflow.model.finding import Finding, bad, ok
+from virtflow.model.errors import InvalidSetting
+from virtflow.model.finding import Finding, bad, ok, warn
+from virtflow.model.kafka import read_servers
 from virtflow.model.secret import Secret
 
 
@@ -36,20 +38,37 @@ async def check_nats(url: Secret, *, wait_s: float) -> Sequence[Finding]:
     return [ok("nats", f"{url} keeps {account.streams} streams")]
 
 
-async def check_kafka(servers: str, *, wait_s: float) -> Sequence[Finding]:
+async def check_kafka(address: Secret, *, wait_s: float) -> Sequence[Finding]:
     try:
         from aiokafka.admin import AIOKafkaAdminClient
-        from aiokafka.errors import KafkaError
+        from aiokafka.errors import KafkaConnectionError
+
+        from virtflow.events.kafka import client_arguments, explain, why_not
     except ImportError:
         return [bad("kafka", "its library is not installed", "pip install 'virtflow[kafka]'")]
-    client = AIOKafkaAdminClient(bootstrap_servers=servers, request_timeout_ms=int(wait_s * 1000))
+    servers = read_servers(address.reveal())
+    try:
+        arguments = client_arguments(servers)
+    except InvalidSetting as error:
+        return [bad("kafka", error.detail, error.remedy)]
+    client = AIOKafkaAdminClient(**arguments, request_timeout_ms=int(wait_s * 1000))
     try:
         async with asyncio.timeout(wait_s):
             await client.start()
             topics = await client.list_topics()
-    except (KafkaError, OSError, TimeoutError) as error:
-        what = str(error) or type(error).__name__
-        return [bad("kafka", f"{servers} cannot be used: {what}", "start the brokers, or correct events_kafka_servers")]
+    except TimeoutError:
+        return [_unusable(address, "it does not answer in time", "see whether it runs, and what its log says")]
+    except Exception as error:  # the troubles of a library are as many as its versions
+        is_vague = isinstance(error, KafkaConnectionError)
+        said = explain((await why_not(arguments) if is_vague else None) or error)
+        return [_unusable(address, said.detail, said.remedy)]
     finally:
         await client.close()
-    return [ok("kafka", f"{servers} keeps {len(topics)} topics")]
+    found = [ok("kafka", f"{address} keeps {len(topics)} topics")]
+    if servers.mechanism == "PLAIN" and servers.user and not servers.is_tls:
+        found.append(warn("kafka", "the password goes there in the clear", "use kafka+ssl://, or a SCRAM mechanism"))
+    return found
+
+
+def _unusable(address: Secret, what: str, remedy: str) -> Finding:
+    return bad("kafka", f"{address} cannot be used: {what}", remedy or "start the brokers, or correct the setting")
