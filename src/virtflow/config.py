@@ -85,6 +85,7 @@ class Config:
     events_amqp_url: Secret
     events_plugin: str
     events_prefix: str
+    secrets_key_file: Path | None
     webhook_allow: tuple[Network, ...]
     webhook_disable_after_s: int
     otel_endpoint: str
@@ -455,6 +456,12 @@ SETTINGS: tuple[Setting, ...] = (
         Kind("a name", _name),
         "virtflow",
         "How the subjects, the topic and the exchange of those events begin.",
+    ),
+    Setting(
+        "secrets_key_file",
+        Kind("the path of a file", _file),
+        "",
+        "Keys that seal secrets of webhooks and callbacks in the database: one per line, the first seals, all open.",
     ),
     Setting(
         "webhook_allow",

@@ -38,6 +38,7 @@ VARIANTS: list[dict[str, Any]] = [
         "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
         "service": {"type": "LoadBalancer", "port": 443, "annotations": {"c": "d"}},
     },
+    {"sealSecrets": True, "secret": {"databaseUrl": DATABASE_URL, "secretsKeys": "a2V5\n"}},
     {"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}},
 ]
 
@@ -83,6 +84,7 @@ def test_the_chart_is_linted_strictly(helm: Callable[..., Any]) -> None:
     ("values", "says"),
     [
         ({"secret": {}}, "secret.databaseUrl is missing"),
+        ({"sealSecrets": True}, "secret.secretsKeys is missing"),
         ({"mode": "colocated", "selfExclusion": {"nodes": False}}, "mode=colocated needs selfExclusion"),
         ({"mode": "both"}, "mode"),
         ({"replicas": {"api": 0}}, "replicas"),

@@ -27,10 +27,12 @@ from virtflow.queue import Observer, Queue
 from virtflow.queue.open import open_queue
 from virtflow.store.contract import Store
 from virtflow.store.open import open_store
+from virtflow.store.vault import open_vault
 
 
 def make_store(config: Config) -> Store:
-    return open_store(config.database_url.reveal(), origin=process_name() if config.is_shared else "")
+    origin = process_name() if config.is_shared else ""
+    return open_store(config.database_url.reveal(), origin=origin, vault=open_vault(config.secrets_key_file))
 
 
 def make_clock(store: Store) -> Clock:

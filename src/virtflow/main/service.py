@@ -33,6 +33,7 @@ from virtflow.control.presence import Presence
 from virtflow.control.processes import Processes
 from virtflow.control.relay import Courier, Relay
 from virtflow.control.schedule import Scheduler
+from virtflow.control.sealing import require_keys, reseal
 from virtflow.control.strategy_file import StrategyFile
 from virtflow.control.summary import Summary
 from virtflow.control.tasks import Tasks
@@ -112,6 +113,7 @@ class Service:
         try:
             if self.shared_clock:
                 await self.shared_clock.ask()  # before any time is written
+            await require_keys(self.store)
             await self.queue.open()
             await self.follower.load()
             async with contextlib.AsyncExitStack() as stack:
@@ -250,7 +252,8 @@ def build(
         ),
         deliverer,
     ]
-    relay = Relay(couriers, start=loops.start, settle=lambda: outlets.settle([sink.name for sink in sinks]))
+
+    relay = Relay(couriers, start=loops.start, settle=lambda: _settle(store, outlets, sinks))
     follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
     scheduler = Scheduler(
         store=store,
@@ -392,6 +395,12 @@ def build(
         rounds=rounds,
         loops=loops,
     )
+
+
+async def _settle(store: Store, outlets: Outlets, sinks: Sequence[Sink]) -> None:
+    """What who holds the relay's office puts in order first."""
+    await reseal(store)
+    await outlets.settle([sink.name for sink in sinks])
 
 
 def _useful(*, relay: Relay | None, **parts: _Part | None) -> States:

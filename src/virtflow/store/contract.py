@@ -25,6 +25,8 @@ from virtflow.model.process import Process
 from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState
 from virtflow.model.webhook import Delivery, DeliveryState, TaskCallback, Webhook, WebhookHealth
+from virtflow.store.secrets import AtRest, Place
+from virtflow.store.vault import Vault
 
 
 class NamesTaken(Conflict):
@@ -365,6 +367,10 @@ class Transaction(Protocol):
         """Who wants to hear of the end of these tasks; they are not found again."""
         ...
 
+    async def reseal(self, place: Place, found: Sequence[AtRest]) -> None:
+        """Under the key that seals today, where nobody has written anything else meanwhile."""
+        ...
+
     async def set_setting(self, key: str, value: str) -> None:
         """Small state of our own, such as the round robin cursors."""
         ...
@@ -513,6 +519,16 @@ class Store(Protocol):
 
     async def processes(self) -> list[Process]:
         """All that were seen lately, the oldest first."""
+
+    # secrets
+    @property
+    def vault(self) -> Vault:
+        """What seals them."""
+        ...
+
+    async def secrets_at_rest(self, place: Place, *, after: str | bytes, limit: int) -> list[AtRest]:
+        """Rows with secrets, in the order of their keys; the first page is after an empty one."""
+        ...
 
     # webhooks
     async def webhooks(self) -> list[Webhook]:

@@ -32,6 +32,7 @@ from virtflow.store.postgres_unheard import Unheard
 from virtflow.store.records import Reads, Writes
 from virtflow.store.session import Reader, Snapshots, to_the_end
 from virtflow.store.statements import statements
+from virtflow.store.vault import CLEAR, Vault
 
 CONNECTIONS_MAX = 10
 #: Older servers are not looked after by anybody any more.
@@ -65,12 +66,14 @@ class PostgresStore(Reads, Housekeeping, Leases):
         *,
         reading: bool = False,
         origin: str = "",
+        vault: Vault = CLEAR,
         connections_max: int = CONNECTIONS_MAX,
         connect_s: float = 5.0,
         statement_s: float = 10.0,
     ) -> None:
         self._url = url
         self.origin = origin
+        self._vault = vault
         self._is_reading = reading
         self._wanted = None if reading else PRIMARY
         self._connections_max = connections_max
@@ -121,7 +124,7 @@ class PostgresStore(Reads, Housekeeping, Leases):
             session = TransactionSession(connection, self._statements)
             interned = Interned(self._interned)
             try:
-                yield Writes(session, interned, self.origin)
+                yield Writes(session, interned, self.origin, self._vault)
                 session.close("it has ended")
                 if session.error:  # somebody has swallowed it
                     raise failure(session.error)

@@ -17,9 +17,11 @@ from virtflow.store.outlets import OutletReads, OutletWrites
 from virtflow.store.pools import PoolReads, PoolWrites
 from virtflow.store.processes import ProcessReads, ProcessWrites
 from virtflow.store.room import RoomWrites
+from virtflow.store.secrets import SecretReads, SecretWrites
 from virtflow.store.session import Reader, Row, Session
 from virtflow.store.shapes import ShapeReads, ShapeWrites
 from virtflow.store.tasks import TaskReads, TaskWrites
+from virtflow.store.vault import CLEAR, Vault
 from virtflow.store.webhooks import WebhookReads, WebhookWrites
 
 
@@ -37,8 +39,16 @@ class Reads(
     ProcessReads,
     HistoriesReads,
     WebhookReads,
+    SecretReads,
 ):
     """Needs `_near` for single rows, `_far` for lists, `_snapshot` for everything at once, and `_interned`."""
+
+    #: what seals and opens secrets; whoever has keys says so
+    _vault: Vault = CLEAR
+
+    @property
+    def vault(self) -> Vault:
+        return self._vault
 
     async def setting(self, key: str) -> str | None:
         rows = await self._near.rows("setting", key)
@@ -47,13 +57,14 @@ class Reads(
     @contextlib.asynccontextmanager
     async def moment(self) -> AsyncIterator["ReadsOfAMoment"]:
         async with self._snapshot() as reader:
-            yield ReadsOfAMoment(reader, self._interned)
+            yield ReadsOfAMoment(reader, self._interned, self._vault)
 
 
 class ReadsOfAMoment(Reads):
     """The same reads, all of one snapshot."""
 
-    def __init__(self, reader: Reader, interned: Interned) -> None:
+    def __init__(self, reader: Reader, interned: Interned, vault: Vault = CLEAR) -> None:
+        self._vault = vault
         self._near = self._far = reader
         self._snapshot = lambda: contextlib.nullcontext(reader)
         self._interned = Interned(interned)
@@ -72,10 +83,12 @@ class Writes(
     ProcessWrites,
     DeadWrites,
     WebhookWrites,
+    SecretWrites,
 ):
     """One transaction; `interned` is its own until it commits."""
 
-    def __init__(self, session: Session, interned: Interned, origin: str) -> None:
+    def __init__(self, session: Session, interned: Interned, origin: str, vault: Vault = CLEAR) -> None:
+        self._vault = vault
         self._session = session
         self._interned = interned
         self._origin = origin

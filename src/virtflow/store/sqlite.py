@@ -32,6 +32,7 @@ from virtflow.store.sqlite_session import (
     is_fatal,
 )
 from virtflow.store.statements import statements
+from virtflow.store.vault import CLEAR, Vault
 
 #: How long another program may hold the file before we say so.
 BUSY_WAIT_S = 5.0
@@ -51,8 +52,9 @@ class SqliteStore(Reads, Housekeeping, Leases):
     `reading`: beside the process that owns the file, without its lock, and without a single write.
     """
 
-    def __init__(self, path: Path | None, *, reading: bool = False, origin: str = "") -> None:
+    def __init__(self, path: Path | None, *, reading: bool = False, origin: str = "", vault: Vault = CLEAR) -> None:
         self.origin = origin
+        self._vault = vault
         self._path = path
         self._is_reading = reading
         self._interned = Interned()
@@ -124,7 +126,7 @@ class SqliteStore(Reads, Housekeeping, Leases):
             session = await self._begin()
             interned = Interned(self._interned)
             try:
-                yield Writes(session, interned, self.origin)
+                yield Writes(session, interned, self.origin, self._vault)
             except BaseException:
                 self._roll_back(session)
                 raise

@@ -16,7 +16,9 @@ from virtflow.model.webhook import (
     WebhookHealth,
     WebhookState,
 )
+from virtflow.store.secrets import about_callback, about_delivery, about_webhook
 from virtflow.store.session import Reader, Row, Session
+from virtflow.store.vault import Vault
 
 _STATES = tuple(WebhookState)
 _DELIVERY_STATES = tuple(DeliveryState)
@@ -27,13 +29,16 @@ _secrets = msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decode
 _NEWEST = b"\xff" * 16
 
 
-def webhook_from_row(row: Row) -> Webhook:
+def webhook_from_row(row: Row, vault: Vault) -> Webhook:
     return Webhook(
         name=row[0],
         url=row[1],
         description=row[2],
         events=_events(row[3]),
-        secrets=tuple(SigningSecret(Secret(text), until_ms) for text, until_ms in _secrets(row[4])),
+        secrets=tuple(
+            SigningSecret(Secret(vault.open(text, about_webhook(row[0]))), until_ms)
+            for text, until_ms in _secrets(row[4])
+        ),
         state=_STATES[row[5]],
         code=row[6],
         reason=row[7],
@@ -47,7 +52,7 @@ def webhook_from_row(row: Row) -> Webhook:
     )
 
 
-def delivery_from_row(row: Row) -> Delivery:
+def delivery_from_row(row: Row, vault: Vault) -> Delivery:
     return Delivery(
         id=row[0],
         line=row[1],
@@ -66,28 +71,29 @@ def delivery_from_row(row: Row) -> Delivery:
         code=row[14],
         duration_ms=row[15],
         url=row[16],
-        secret=Secret(row[17]),
+        secret=Secret(vault.open(row[17], about_delivery(row[0]))),
     )
 
 
-def _callback_from_row(row: Row) -> TaskCallback:
+def _callback_from_row(row: Row, vault: Vault) -> TaskCallback:
     task_id, url, secret = row
-    return TaskCallback(task_id, Callback(url, Secret(secret)))
+    return TaskCallback(task_id, Callback(url, Secret(vault.open(secret, about_callback(task_id)))))
 
 
 class WebhookReads:
     _near: Reader
     _far: Reader
+    _vault: Vault
 
     async def webhooks(self) -> list[Webhook]:
-        return [webhook_from_row(row) for row in await self._far.rows("webhooks")]
+        return [webhook_from_row(row, self._vault) for row in await self._far.rows("webhooks")]
 
     async def webhook(self, name: str) -> Webhook | None:
         rows = await self._near.rows("webhook_by_name", name)
-        return webhook_from_row(rows[0]) if rows else None
+        return webhook_from_row(rows[0], self._vault) if rows else None
 
     async def waiting_deliveries(self, line: str, *, limit: int) -> list[Delivery]:
-        return [delivery_from_row(row) for row in await self._far.rows("waiting_deliveries", line, limit)]
+        return [delivery_from_row(row, self._vault) for row in await self._far.rows("waiting_deliveries", line, limit)]
 
     async def newest_delivery(self) -> bytes | None:
         rows = await self._far.rows("newest_delivery")
@@ -98,7 +104,7 @@ class WebhookReads:
 
     async def delivery(self, key: bytes) -> Delivery | None:
         rows = await self._near.rows("delivery_by_id", key)
-        return delivery_from_row(rows[0]) if rows else None
+        return delivery_from_row(rows[0], self._vault) if rows else None
 
     async def deliveries(
         self, line: str | None, *, state: DeliveryState | None = None, before: bytes = b"", limit: int
@@ -110,7 +116,7 @@ class WebhookReads:
         else:
             name, rest = ("deliveries_page", (limit,)) if state is None else ("deliveries_page_in", (state, limit))
             rows = await self._far.rows(name, line, before, *rest)
-        return [delivery_from_row(row) for row in rows]
+        return [delivery_from_row(row, self._vault) for row in rows]
 
     async def count_deliveries(self) -> Mapping[tuple[str, DeliveryState], int]:
         rows = await self._far.rows("count_deliveries")
@@ -122,6 +128,7 @@ class WebhookReads:
 
 class WebhookWrites:
     _session: Session
+    _vault: Vault
 
     async def add_webhook(self, webhook: Webhook, *, most: int) -> None:
         [(number,)] = await self._session.rows("count_webhooks")
@@ -135,7 +142,7 @@ class WebhookWrites:
             webhook.url,
             webhook.description,
             _encode(webhook.events).decode(),
-            _secrets_text(webhook.secrets),
+            _secrets_text(webhook, self._vault),
             webhook.state,
             webhook.created_ms,
             webhook.updated_ms,
@@ -151,7 +158,7 @@ class WebhookWrites:
         rows = await self._session.rows("webhook_held", name)
         if not rows:
             raise no_such_webhook(name)
-        webhook = webhook_from_row(rows[0])
+        webhook = webhook_from_row(rows[0], self._vault)
         if expected_version is not None and webhook.version != expected_version:
             raise VersionMismatch(
                 f"webhook {name!r} changed since version {expected_version}", current_version=webhook.version
@@ -164,7 +171,7 @@ class WebhookWrites:
             webhook.url,
             webhook.description,
             _encode(webhook.events).decode(),
-            _secrets_text(webhook.secrets),
+            _secrets_text(webhook, self._vault),
             webhook.state,
             webhook.code,
             webhook.reason,
@@ -194,7 +201,7 @@ class WebhookWrites:
 
     async def add_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
-            await self._session.each("add_delivery", [_columns(delivery) for delivery in deliveries])
+            await self._session.each("add_delivery", [_columns(delivery, self._vault) for delivery in deliveries])
 
     async def settle_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         rows = [
@@ -217,26 +224,36 @@ class WebhookWrites:
         return len(await self._session.rows("forget_callbacks", state, keep))
 
     async def add_callbacks(self, callbacks: Sequence[TaskCallback]) -> None:
-        rows = [(each.callback.url, each.callback.secret.reveal(), each.task_id) for each in callbacks]
+        rows = [
+            (
+                each.callback.url,
+                self._vault.seal(each.callback.secret.reveal(), about_callback(each.task_id)),
+                each.task_id,
+            )
+            for each in callbacks
+        ]
         await self._session.each("add_callback", rows)
 
     async def callbacks_of(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
-        return [_callback_from_row(row) for row in await self._session.rows("callbacks_of", list(task_ids))]
+        return [
+            _callback_from_row(row, self._vault) for row in await self._session.rows("callbacks_of", list(task_ids))
+        ]
 
     async def take_callbacks(self, task_ids: Sequence[bytes]) -> list[TaskCallback]:
         rows = await self._session.rows("take_callbacks", list(task_ids)) if task_ids else ()
-        return [_callback_from_row(row) for row in rows]
+        return [_callback_from_row(row, self._vault) for row in rows]
 
 
 def no_such_webhook(name: str) -> NotFound:
     return NotFound(f"no webhook {name!r}", code="webhook_not_found", remedy="virtflow webhooks list shows them all")
 
 
-def _secrets_text(secrets: Sequence[SigningSecret]) -> str:
-    return _encode([(secret.text.reveal(), secret.until_ms) for secret in secrets]).decode()
+def _secrets_text(webhook: Webhook, vault: Vault) -> str:
+    about = about_webhook(webhook.name)
+    return _encode([(vault.seal(each.text.reveal(), about), each.until_ms) for each in webhook.secrets]).decode()
 
 
-def _columns(delivery: Delivery) -> Row:
+def _columns(delivery: Delivery, vault: Vault) -> Row:
     return (
         delivery.line,
         delivery.seq,
@@ -254,6 +271,6 @@ def _columns(delivery: Delivery) -> Row:
         delivery.code,
         delivery.duration_ms,
         delivery.url,
-        delivery.secret.reveal(),
+        vault.seal(delivery.secret.reveal(), about_delivery(delivery.id)),
         delivery.id,
     )

@@ -12,6 +12,7 @@ from virtflow.main.checkup.election import check_election
 from virtflow.main.checkup.inventories import check_inventories
 from virtflow.main.checkup.machine import check_machine
 from virtflow.main.checkup.processes import check_processes
+from virtflow.main.checkup.secrets import check_secrets
 from virtflow.main.checkup.server import check_server
 from virtflow.main.checkup.settings import check_settings, readable_config
 from virtflow.model.finding import Finding, bad
@@ -38,6 +39,7 @@ def _checks(config: Config) -> Mapping[str, Check]:
         "machine": lambda: check_machine(config),
         "server": lambda: check_server(config, wait_s=WAIT_S),
         "database": lambda: check_database(config, wait_s=WAIT_S),
+        "secrets": lambda: check_secrets(config),
         "election": lambda: check_election(config),
     }
     if config.is_shared:

@@ -40,7 +40,8 @@ def _check_node(config: Config) -> Iterator[Finding]:
 def _check_config_files(config: Config) -> Iterator[Finding]:
     """Files that may hold secrets, and that others may read."""
     sources = {source.removeprefix("file ") for source in config.origins.values() if source.startswith("file ")}
-    for path in sorted(map(Path, sources)):
+    keys = [config.secrets_key_file] if config.secrets_key_file and config.secrets_key_file.is_file() else []
+    for path in sorted([*map(Path, sources), *keys]):
         mode = path.expanduser().stat().st_mode
         if mode & 0o007:
             yield warn(PART, f"everybody may read {path} (mode {mode & 0o777:o})", f"chmod o= {path}")
