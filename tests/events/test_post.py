@@ -14,6 +14,7 @@ from virtflow.control.clock import SystemClock
 from virtflow.events.cloudevents import notice
 from virtflow.events.guard import Guard
 from virtflow.events.post import KEPT, RETRY_AFTER_S_MAX, Mailer, Post, judged
+from virtflow.model.limits import WEBHOOK_LANES_MAX
 from virtflow.model.secret import Secret
 from virtflow.model.webhook import secret_text
 from virtflow.testing.receiver import Behaviour, Receiver, receiver
@@ -113,6 +114,34 @@ async def test_lines_do_not_wait_for_each_others_connections(mailer: Mailer) -> 
         await slow.until(lambda hook: len(hook.messages) >= 8)
         assert (await mailer.send(post(quick.url), line="quick")).is_delivered
         assert {(await one).code for one in hanging} == {"timeout"}
+
+
+async def test_posts_that_are_broken_off_at_any_moment_take_no_connection_with_them() -> None:
+    """Who was relay again and again reached a receiver never again: what was broken off kept its connections."""
+    patient = Mailer(Guard(allowed=[ipaddress.ip_network("127.0.0.0/8")]), clock=SystemClock())
+    async with receiver() as hook:
+
+        async def go_on() -> None:
+            while True:
+                await patient.send(post(hook.url), line="a")
+
+        for steps in range(40, 64):
+            lanes = [asyncio.create_task(go_on()) for _ in range(WEBHOOK_LANES_MAX)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for lane in lanes:
+                lane.cancel()
+            await asyncio.wait(lanes)
+        async with asyncio.timeout(5):
+            assert (await patient.send(post(hook.url), line="a")).is_delivered
+    await patient.close()
+
+
+async def test_more_posts_than_connections_take_turns(mailer: Mailer) -> None:
+    async with receiver() as hook:
+        replies = await asyncio.gather(*[mailer.send(post(hook.url), line="a") for _ in range(3 * WEBHOOK_LANES_MAX)])
+        assert all(reply.is_delivered for reply in replies)
+        assert hook.connections <= WEBHOOK_LANES_MAX
 
 
 async def test_a_connection_serves_again_and_is_closed_when_it_is_forgotten(mailer: Mailer) -> None:

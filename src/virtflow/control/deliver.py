@@ -101,7 +101,10 @@ class Deliverer:
                 group.create_task(self._settlements.run())
                 await self._look_after_all(group)
         finally:
+            served = list(self._serving)
             self._serving.clear()
+            for line in served:  # what was broken off has connections that nobody would close
+                await self._mailer.forget(line)
             with contextlib.suppress(TimeoutError, VirtflowError):
                 async with asyncio.timeout(LAST_WRITE_S_MAX):
                     await self._settlements.write_all()

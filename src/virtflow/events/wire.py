@@ -57,6 +57,8 @@ class Wires:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
+        #: how many may be in use. Not left to the pool: what is broken off while it ends stays in use for ever there
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._tls: ssl.SSLContext | None = None
         self._reading: asyncio.Future[ssl.SSLContext] | None = None
 
@@ -78,6 +80,7 @@ class Wires:
 
         with _in_our_words():
             pool = await self._pool(line, url.scheme)
+            turn = self._turns.setdefault(line, asyncio.Semaphore(WEBHOOK_LANES_MAX))
             asked = pool.stream(
                 "POST",
                 httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target),
@@ -85,7 +88,7 @@ class Wires:
                 content=body,
                 extensions={"timeout": {}, "trace": watch, **_sni(url)},
             )
-            async with asked as response:
+            async with turn, asked as response:
                 yield Answer(response)
 
     async def _pool(self, line: str, scheme: str) -> httpcore.AsyncConnectionPool:
@@ -97,13 +100,14 @@ class Wires:
             # no proxy is named, so none is used: httpcore reads no environment
             self._pools[line] = httpcore.AsyncConnectionPool(
                 ssl_context=self._tls,
-                max_connections=WEBHOOK_LANES_MAX,
+                max_connections=None,
                 keepalive_expiry=IDLE_S_MAX,
                 network_backend=_Guarded(self._guard),
             )
         return self._pools[line]
 
     async def forget(self, line: str) -> None:
+        self._turns.pop(line, None)
         pool = self._pools.pop(line, None)
         if pool is not None:
             await pool.aclose()
