@@ -49,7 +49,7 @@ def test_runs_of_one_nemesis_are_added() -> None:
 
 def test_every_nemesis_is_documented() -> None:
     rows = [line.strip("| ").split(" | ") for line in DOCS.read_text().splitlines() if line.startswith("| `")]
-    told = {cells[0].strip("`"): cells[1:] for cells in rows if cells[0].strip("`") in NEMESES}
+    told = {cells[0].strip("`"): cells[1:] for cells in rows if len(cells) == len(("nemesis", "does", "goal"))}
     assert told == {name: [one.does, one.goal] for name, one in NEMESES.items()}
 
 
