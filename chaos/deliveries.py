@@ -42,7 +42,7 @@ async def look(world: World) -> Evidence:
     messages = world.hook.messages
     missing, foreign = sorted(told - _numbers(world.hook)), sorted(_numbers(world.hook) - told)
     forged = [message.id for message in messages if not message.is_genuine]
-    turned = _out_of_order(messages)
+    turned = out_of_order(messages)
     return of(
         {
             "events_wanted": len(told),
@@ -81,7 +81,7 @@ def _log(url: str) -> set[int]:
     return numbers
 
 
-def _out_of_order(messages: list[Message]) -> list[str]:
+def out_of_order(messages: list[Message]) -> list[str]:
     """First deliveries only: what comes twice may come late."""
     newest: dict[str, int] = {}
     known: dict[str, set[int]] = collections.defaultdict(set)

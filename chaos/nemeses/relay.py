@@ -48,7 +48,7 @@ async def pause(world: World, chance: random.Random) -> float:
         awake = len(hook.messages)
         relay.cont()
     await asyncio.sleep(LISTEN_S)
-    world.echoes += _echoes(hook, since=before, awake=awake, who=relay.name)
+    world.echoes += echoes(hook, since=before, awake=awake, who=relay.name)
     await asyncio.to_thread(relay.wait_until_ready)
     return took_s
 
@@ -70,11 +70,14 @@ async def _heir_speaks(hook: Receiver) -> int:
     """Waits for a message that the one who was harmed has not sent; returns how many there were before."""
     await asyncio.sleep(ON_ITS_WAY_S)
     before = len(hook.messages)
-    await hook.until(lambda hook: len(hook.messages) > before, within_s=PATIENCE_S)
+    try:
+        await hook.until(lambda hook: len(hook.messages) > before, within_s=PATIENCE_S)
+    except TimeoutError:
+        raise TimeoutError(f"nothing was delivered within {PATIENCE_S:g} s") from None
     return before
 
 
-def _echoes(hook: Receiver, *, since: int, awake: int, who: str) -> list[str]:
+def echoes(hook: Receiver, *, since: int, awake: int, who: str) -> list[str]:
     """What came after the waking though the heir had told it: once is his right, twice was the other."""
     told = {number(message) for message in hook.messages[since:awake]}
     return [

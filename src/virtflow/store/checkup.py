@@ -289,5 +289,9 @@ async def _check_clock(connection: Any) -> Finding:
     skew_s = max(0.0, before_s - theirs_s, theirs_s - after_s)
     text = f"its clock and ours are {skew_s:.3f} s apart"
     if skew_s > SKEW_S_WARN:
-        return warn(PART, text, "let both follow the same time servers: deadlines and times in answers are off by that")
+        return warn(
+            PART,
+            text,
+            "let both follow the same time servers: deadlines and times in answers go by the clock of the database",
+        )
     return ok(PART, text)
