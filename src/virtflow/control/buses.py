@@ -56,12 +56,14 @@ class BusCourier:
         self._chance = chance
         self._news = asyncio.Event()
         self._term: Term | None = None
+        #: it took something, or would have, since we came into office and since it failed
+        self._is_proven = False
 
     def knock(self) -> None:
         self._news.set()
 
     async def run(self, term: Term) -> None:
-        self._term, failures = term, 0
+        self._term, self._is_proven, failures = term, False, 0
         try:
             while True:
                 if not term.is_valid():
@@ -91,9 +93,19 @@ class BusCourier:
         events = await self._read_after(outlet.cursor)
         if events:
             await self._tell(outlet, events)
-        if events or not outlet.error:
-            self._is_well()
+        elif outlet.error or not self._is_proven:
+            await self._prove(outlet)
+        self._is_proven = True
+        self._is_well()
         return bool(events)
+
+    async def _prove(self, outlet: Outlet) -> None:
+        """That it would take something: a wrong password is told before there is an event."""
+        await self._sink.send([])
+        if outlet.error:
+            stays = OutletMove(name=self.name, was=outlet.cursor, now=outlet.cursor, at_ms=self._clock.now_ms())
+            async with self._store.transaction() as tx:
+                await tx.move_outlets([stays])
 
     async def _read_after(self, cursor: int) -> Sequence[Event]:
         try:
@@ -126,6 +138,7 @@ class BusCourier:
     async def _failed(self, error: VirtflowError) -> None:
         said = f"{error.detail}: {error.remedy}" if error.remedy else error.detail
         self._observer.observe_failure(self.name)
+        self._is_proven = False
         if self.state == "ok":  # one line for each change of state, not for each try
             log.warning("bus.failing", bus=self.name, error=said)
         self.state = f"failing: {said}"
