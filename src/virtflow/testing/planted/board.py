@@ -17,13 +17,6 @@ TEST_S_MAX = 300.0
 _TESTS_FAILED = 1
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A bug, alone or with the guards off that would catch its effects."""
-
-    bug: str
-    off: tuple[str, ...] = ()
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     bug: str
     text: str
@@ -38,34 +31,32 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     was_in: str = ""
 
 
-def cases(bugs: Iterable[Bug] = BUGS) -> list[Case]:
-    found = []
-    for bug in bugs:
-        found.append(Case(bug=bug.name))
-        if bug.hidden_by:
-            found.append(Case(bug=bug.name, off=bug.hidden_by))
-    return found
-
-
-def look_for(case: Case, *, seeds: int) -> Finding:
-    bug = bug_named(case.bug)
+def look_for_bug(bug: Bug, *, seeds: int) -> list[Finding]:
+    """Each seed alone, and with the guards off that hide it, until it was seen in one of the two ways."""
     if bug.found_by != SIMULATION:
-        return _by_test(bug)
-    with all_of(bug.plant, *(GUARDS[name] for name in case.off)):
-        for number in range(1, seeds + 1):
-            violations = run_seed(number).violations
-            if violations:
-                return _finding(bug, case, found=True, seeds=number, first=violations[0].splitlines()[0])
-    return _finding(bug, case, found=False, seeds=seeds)
+        return [_by_test(bug)]
+    ways: list[tuple[str, ...]] = [(), bug.hidden_by] if bug.hidden_by else [()]
+    for number in range(1, seeds + 1):
+        for off in ways:
+            if first := _seen(bug, off, number):
+                before = ways[: ways.index(off)]
+                findings = [_finding(bug, other, found=False, seeds=number) for other in before]
+                return [*findings, _finding(bug, off, found=True, seeds=number, first=first)]
+    return [_finding(bug, off, found=False, seeds=seeds) for off in ways]
 
 
-def look_for_all(chosen: Sequence[Case], *, seeds: int, workers: int) -> Iterator[Finding]:
-    """In the order of the cases."""
-    if workers <= 1:
-        yield from (look_for(case, seeds=seeds) for case in chosen)
-        return
+def _seen(bug: Bug, off: Sequence[str], number: int) -> str:
+    """What was wrong first. What is wrong without the bug proves nothing about it."""
+    with all_of(bug.plant, *(GUARDS[name] for name in off)):
+        violations = run_seed(number).violations
+    return violations[0].splitlines()[0] if violations and not run_seed(number).violations else ""
+
+
+def look_for_all(chosen: Iterable[Bug], *, seeds: int, workers: int) -> Iterator[Finding]:
+    """In the order of the bugs. Each in a process of its own: nothing of one is left for the next."""
     with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
-        yield from pool.imap(_Looking(seeds), chosen)
+        for findings in pool.imap(_Looking(seeds), [bug.name for bug in chosen]):
+            yield from findings
 
 
 class _Looking:
@@ -74,8 +65,8 @@ class _Looking:
     def __init__(self, seeds: int) -> None:
         self._seeds = seeds
 
-    def __call__(self, case: Case) -> Finding:
-        return look_for(case, seeds=self._seeds)
+    def __call__(self, name: str) -> list[Finding]:
+        return look_for_bug(bug_named(name), seeds=self._seeds)
 
 
 def bug_named(name: str) -> Bug:
@@ -92,17 +83,19 @@ def alive(findings: Iterable[Finding]) -> list[str]:
 
 def _by_test(bug: Bug) -> Finding:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "virtflow.testing.planted.plugin", bug.found_by]
-    done = subprocess.run(
-        command, env={**os.environ, VARIABLE: bug.name}, capture_output=True, text=True, timeout=TEST_S_MAX, check=False
-    )
+    environ = {**os.environ, VARIABLE: bug.name}
+    try:
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=TEST_S_MAX, check=False
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return _finding(bug, found=False, first=f"no end after {TEST_S_MAX:.0f} s")
     first = next((line for line in done.stdout.splitlines() if line.startswith("FAILED")), "")
-    return msgspec.structs.replace(
-        _finding(bug, Case(bug=bug.name), found=done.returncode == _TESTS_FAILED, seeds=0, first=first), by=bug.found_by
-    )
+    return _finding(bug, found=done.returncode == _TESTS_FAILED, first=first)
 
 
-def _finding(bug: Bug, case: Case, *, found: bool, seeds: int, first: str = "") -> Finding:
+def _finding(bug: Bug, off: Sequence[str] = (), *, found: bool, seeds: int = 0, first: str = "") -> Finding:
     return Finding(
-        bug=bug.name, text=bug.text, off=case.off, found=found, by=SIMULATION, seeds=seeds, first=first,
+        bug=bug.name, text=bug.text, off=tuple(off), found=found, by=bug.found_by, seeds=seeds, first=first,
         was_in=bug.was_in,
     )  # fmt: skip

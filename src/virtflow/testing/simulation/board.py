@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Iterable, Sequence
 
+from virtflow.testing.simulation.theme import THEMES
 from virtflow.testing.simulation.weather import FAULTS
 
 #: states that a run of so many seeds must have seen at least once
@@ -53,7 +54,7 @@ class Sights:
 
     @property
     def expected(self) -> list[str]:
-        return [*(f"fault: {fault}" for fault in FAULTS), *STATES]
+        return [*(f"theme: {theme}" for theme in THEMES), *(f"fault: {fault}" for fault in FAULTS), *STATES]
 
     @property
     def missing(self) -> list[str]:

@@ -23,9 +23,7 @@ from virtflow.testing.simulation.process import Process
 from virtflow.testing.simulation.trace import Trace
 from virtflow.testing.simulation.weather import Weather
 
-PATIENCE_S = 3.0
 TRIES_MAX = 8
-THINK_S = 0.15
 CORE, GIB = 1000, 1024
 _POOLS = ("default", "ai")
 #: names that several clients want at once
@@ -48,9 +46,15 @@ class Client:
         clock: Callable[[], float],
         hosts: int,
         likes: Sequence[float],
+        patience_s: float,
+        sizes: Sequence[int],
+        think_s: float,
     ) -> None:
         """`likes`: how often it orders one, orders many, deletes, reads, cancels, and rearranges hosts."""
         self.name = name
+        self._patience_s = patience_s
+        self._sizes = sizes
+        self._think_s = think_s
         self._likes = likes
         self._processes = processes
         self._network = network
@@ -68,7 +72,7 @@ class Client:
         verbs = (self.order, self.order_many, self.delete, self.read, self.cancel, self.arrange)
         for _ in range(calls):
             await self._chance.choices(verbs, weights=self._likes)[0]()
-            await asyncio.sleep(self._chance.expovariate(1 / THINK_S))
+            await asyncio.sleep(self._chance.expovariate(1 / self._think_s))
 
     # ── verbs ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -96,10 +100,18 @@ class Client:
         if not self._vms:
             return
         name = self._chance.choice(sorted(self._vms))
-        call = await self._insist(
-            "delete", name, lambda house: house.vms.delete(name, expected_version=None, actor=self.name)
-        )
-        call.result = self._vms.pop(name)
+        vm_id = self._vms.pop(name)
+        # repeated by a name that others want, it might hit the next who bears it
+        which = vm_id if name in _WANTED_NAMES else name
+
+        async def delete() -> None:
+            call = await self._insist(
+                "delete", name, lambda house: house.vms.delete(which, expected_version=None, actor=self.name)
+            )
+            call.result = vm_id
+
+        times = 2 if self._chance.random() < 0.3 else 1  # at once: somebody clicked twice
+        await asyncio.gather(*(delete() for _ in range(times)))
 
     async def cancel(self) -> None:
         if not self._vms:
@@ -129,7 +141,7 @@ class Client:
     async def arrange(self) -> None:
         """Hosts and pools change under everybody's feet."""
         name = self.host_name(self._chance.randrange(self._hosts))
-        kind = self._chance.randrange(6)
+        kind = self._chance.randrange(10)
         if kind <= 1:
             cordoned = kind == 0
             await self._insist(
@@ -137,12 +149,12 @@ class Client:
                 name,
                 lambda house: house.hosts.cordon(name, cordoned=cordoned, expected_version=None, actor=self.name),
             )
-        elif kind <= 3:
-            spec = self.host_spec(name, cores=self._chance.choice((2, 4, 6, 8)))
+        elif kind <= 7:
+            spec = self.host_spec(name, cores=self._chance.choice(self._sizes))
             await self._insist(
                 "arrange", name, lambda house: house.hosts.replace(spec, expected_version=None, actor=self.name)
             )
-        elif kind == 4:
+        elif kind == 8:
             await self._insist(
                 "remove host", name, lambda house: house.hosts.delete(name, expected_version=None, actor=self.name)
             )
@@ -192,7 +204,7 @@ class Client:
         self._history.calls.append(call)
         self._trace.say(self.name, f"{verb} {about}")
         for number in range(TRIES_MAX):
-            call.tries += 1
+            call.tries, call.sent_s = call.tries + 1, self._clock()
             process = self._chance.choice(self._processes)
             result, error = await self._ask(process, do)
             call.answered_s = self._clock()
@@ -222,7 +234,7 @@ class Client:
 
         if not self._comes("request lost"):
             self._network.later(lambda: serving.append(process.serve(do, hear)))
-        patience_s = self._chance.uniform(0.001, 0.02) if self._comes("client gave up") else PATIENCE_S
+        patience_s = self._chance.uniform(0.001, 0.02) if self._comes("client gave up") else self._patience_s
         try:
             async with asyncio.timeout(patience_s):
                 return await heard

@@ -37,6 +37,7 @@ NAME = "database"
 
 _LOCKS = re.compile(r"\b(FOR (UPDATE|SHARE|NO KEY UPDATE)|INSERT INTO|UPDATE \w+ SET|DELETE FROM|COPY \w+)\b")
 _TELLS = "number_events"
+_ANSWERS = "add_answer"
 
 
 @cache
@@ -54,6 +55,8 @@ class Session:
         #: a statement failed: nothing but its end is possible
         self.has_failed = False
         self.tells = 0
+        #: who is answered by it, to which Idempotency-Key
+        self.answers: list[tuple[str, str]] = []
         self.last_used_s = 0.0
         self.is_busy = False
 
@@ -91,6 +94,8 @@ class DatabaseServer:
         self._leases = LeaseRows(_template().backup_into, now_ms=lambda *_: wall_ms(clock()), trace=trace)
         self.is_up = True
         self.commits = 0
+        #: when the answer to a key became true
+        self.answered_s: dict[tuple[str, str], float] = {}
 
     # ── wires ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +151,7 @@ class DatabaseServer:
         self._do(wire, reply, name, lambda: self._rows(self._session(wire), name, arguments))
 
     def run_each(self, wire: Wire, reply: Reply, name: str, rows: Sequence[Row]) -> None:
-        self._do(wire, reply, name, lambda: self._each(name, rows))
+        self._do(wire, reply, name, lambda: self._each(self._session(wire), name, rows))
 
     def commit(self, wire: Wire, reply: Reply) -> None:
         session = self._sessions.pop(wire, None)
@@ -162,6 +167,7 @@ class DatabaseServer:
             self._writer.execute("COMMIT")
             self.commits += 1
             self._trace.say(session.who, f"committed {self.commits}")
+            self.answered_s |= dict.fromkeys(session.answers, self._clock())
             self._release(session)
             if session.tells:
                 self._tell()
@@ -216,13 +222,15 @@ class DatabaseServer:
         connection = self._writer if session.holds_lock else self._reader
         return connection.execute(self._sql[name], bindings(arguments)).fetchall()
 
-    def _each(self, name: str, rows: Sequence[Row]) -> list[Row]:
+    def _each(self, session: Session, name: str, rows: Sequence[Row]) -> list[Row]:
         refused = []
         sql, writer = self._sql[name], self._writer
         for row in rows:
             writer.execute(sql, row)
             if not writer.changes():
                 refused.append(row)
+        if name == _ANSWERS:
+            session.answers += [(row[0], row[-1]) for row in rows]
         if refused:
             self._trace.sight(f"{name} refused some")
         return refused

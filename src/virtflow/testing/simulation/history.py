@@ -21,6 +21,8 @@ class Call:
     #: the name, id or key it is about
     about: str
     asked_s: float
+    #: for the last time
+    sent_s: float = -1.0
     answered_s: float = -1.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""

@@ -1,6 +1,7 @@
 """What must hold after every run, from the database, the event log and what clients were told."""
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class Evidence:
     """Everything the database holds, read past all simulated ways."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, answered_s: Mapping[tuple[str, str], float]) -> None:
         self._connection = connect(file, reading=True)
         self._reads = ReadsOfAMoment(InlineSession(self._connection, statements("sqlite")), Interned())
         self.instances: dict[str, Instance] = {}
@@ -37,8 +38,8 @@ class Evidence:
         self.tasks: dict[str, Task] = {}
         self.hosts: list[Host] = []
         self.events: list[Event] = []
-        #: who was answered, to which Idempotency-Key
-        self.keys: set[tuple[str, str]] = set()
+        #: who was answered, to which Idempotency-Key, when
+        self.answered_s = answered_s
 
     async def read(self) -> None:
         async for rows in self._reads.scan_instances():
@@ -51,7 +52,6 @@ class Evidence:
         async for events in self._reads.scan_events():
             self.events += events
         self.pools = await self._reads.pools()
-        self.keys = set(self._connection.execute("SELECT principal, key FROM answer"))
 
     async def newest_event(self) -> int:
         return (await self._reads.event_range())[1]
@@ -100,7 +100,7 @@ def _orders(history: History, evidence: Evidence) -> list[str]:
         if task.given_name:
             names[task.given_name].append(task.id_text)
     for call in history.of("order"):
-        if call.outcome is Outcome.REFUSED and call.code in _TAKEN and (call.client, call.about) in evidence.keys:
+        if call.outcome is Outcome.REFUSED and call.code in _TAKEN and _was_answered(call, evidence):
             wrong.append(f"refused ({call.code}) although its key was answered: {call.about}")
         if call.outcome is Outcome.DONE:
             for vm in call.result:
@@ -113,6 +113,11 @@ def _orders(history: History, evidence: Evidence) -> list[str]:
             if vm["name"].startswith(call.client) and len(names.get(vm["name"], ())) > 1:
                 wrong.append(f"ordered once, there {len(names[vm['name']])} times: {vm['name']}")
     return wrong
+
+
+def _was_answered(call: Call, evidence: Evidence) -> bool:
+    """Before it was sent for the last time: an older try may still succeed after another was refused."""
+    return evidence.answered_s.get((call.client, call.about), math.inf) < call.sent_s
 
 
 def _acknowledged(call: Call, key: str, evidence: Evidence, *, is_gone: bool) -> list[str]:

@@ -44,9 +44,10 @@ class Network:
 
     def later(self, do: Callable[[], object]) -> None:
         """After a way's time, whatever became of whoever sent it."""
-        if self.is_over:
-            return
-        self._loop.call_later(self._weather.travel_s(), do, context=_NOWHERE)
+        self.after(self.way_s(), do)
+
+    def way_s(self) -> float:
+        return self._weather.travel_s()
 
     def after(self, seconds: float, do: Callable[[], object]) -> None:
         if self.is_over:
@@ -99,7 +100,9 @@ class Wire:
         #: the machine is gone without a word: the server believes in the connection
         self.is_silent = False
 
-    def ask(self, do: Callable[[Reply], None], *, loses_call: bool, loses_reply: bool) -> "asyncio.Future[Any]":
+    def ask(
+        self, do: Callable[[Reply], None], *, loses_call: bool, loses_reply: bool, late_s: float = 0.0
+    ) -> "asyncio.Future[Any]":
         """`do` runs at the server."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.is_broken or self._network.is_over:
@@ -110,7 +113,9 @@ class Wire:
         if loses_call:
             self._network.later(self.break_)
         else:
-            self._network.later(lambda: self._arrive(do, Reply(self, done, loses=loses_reply)))
+            self._network.after(
+                late_s + self._network.way_s(), lambda: self._arrive(do, Reply(self, done, loses=loses_reply))
+            )
         return done
 
     def tell(self, do: Callable[[], None]) -> None:

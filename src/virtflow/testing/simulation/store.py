@@ -24,6 +24,7 @@ from virtflow.testing.simulation.weather import Weather
 
 #: a connection that listens is asked now and then whether it lives: a cut cable says nothing
 ASK_LISTENER_S = 10.0
+_LOOKS_AT_THE_FENCE = "fence"
 
 
 class Line:
@@ -52,23 +53,27 @@ class Line:
             raise ConnectionLost("the database does not answer: connection refused", remedy="try again in a moment")
         return self.server.connect(self.place)
 
-    async def call(self, wire: Wire, what: str, do: Callable[[Reply], None], *, is_commit: bool = False) -> Any:
+    async def call(
+        self, wire: Wire, what: str, do: Callable[[Reply], None], *, is_commit: bool = False, leads: bool = False
+    ) -> Any:
+        """`leads`: in a transaction that has looked at the fence."""
         who = self.place.name
         loses_call = self._comes("database call lost on its way")
         endless = not loses_call and self._comes("database call without end")
         loses_reply = not loses_call and (
             self._comes("answer to a commit lost") if is_commit else self._comes("database reply lost on its way")
         )
+        late_s = self.weather.late_s() if self._comes("database call late") else 0.0
         if endless:
             wire.is_silent = True
         self.trace.say(who, what)
-        if self._comes("process stopped at a call"):
+        if self._comes("process stopped at a call") or (leads and self._comes("leader stopped in a transaction")):
             self._stop()
         if self._comes("process killed at a call"):
             self._kill()
         try:
             async with asyncio.timeout(STATEMENT_S + ANSWER_MARGIN_S):
-                return await wire.ask(do, loses_call=loses_call, loses_reply=loses_reply)
+                return await wire.ask(do, loses_call=loses_call, loses_reply=loses_reply, late_s=late_s)
         except TimeoutError as error:
             wire.drop()
             self.trace.sight("database call timed out")
@@ -140,12 +145,15 @@ class _TransactionSession:
         self._line = line
         self._wire = wire
         self._closed: str | None = None
+        self._leads = False
         self.error: Exception | None = None
 
     async def rows(self, name: str, *arguments: Any) -> Sequence[Row]:
         with self._usable():
             rows: Sequence[Row] = await self._line.call(
-                self._wire, f"tx {name}", lambda reply: self._line.server.run(self._wire, reply, name, arguments)
+                self._wire,
+                f"tx {name}",
+                lambda reply: self._line.server.run(self._wire, reply, name, arguments),
             )
         return rows
 
@@ -157,6 +165,7 @@ class _TransactionSession:
                 self._wire,
                 f"tx {name} {_keys(rows)}",
                 lambda reply: self._line.server.run_each(self._wire, reply, name, rows),
+                leads=self._leads,
             )
         return refused
 

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import gc
 import traceback
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from random import Random
 from typing import Any
 
@@ -22,10 +22,11 @@ from virtflow.testing.simulation.nemesis import Nemesis
 from virtflow.testing.simulation.network import Network
 from virtflow.testing.simulation.place import wall_ms
 from virtflow.testing.simulation.process import Process
+from virtflow.testing.simulation.theme import THEMES, THINK_S, draw
 from virtflow.testing.simulation.trace import Trace
 from virtflow.testing.simulation.weather import Weather
 
-STEPS_MAX = 3_000_000
+STEPS_MAX = 500_000
 #: after the last fault everything must be in order within so long
 PEACE_S_MAX = 60.0
 LOOK_S = 0.5
@@ -49,19 +50,29 @@ class World:
     def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
         self.seed = seed
         shape = self._chance("shape")
-        self.weather = Weather(self._chance("weather"))
+        self.themes = draw(self._chance("themes"))
+        self.weather = Weather(self._chance("weather"), self.themes)
         self.loop = make_loop(self._chance("loop"), slice_steps=shape.choice((0.5, 1.0, 4.0, 16.0)))
         self.trace = Trace(lambda: self.loop.world_s, keep=keep_trace)
         self.loop.on_failure = self._unhandled
         self.history = History()
         self.network = Network(self.loop, self.weather, self.trace)
-        self.processes_count = shape.choice((1, 2, 2, 3, 3, 4))
-        self.hosts = shape.randint(1, 6)
-        self.clients_count = shape.randint(1, 4)
+        themes = [THEMES[name] for name in sorted(self.themes)]
+        processes = min([shape.choice((1, 2, 2, 3, 3, 4)), *(theme.processes_max for theme in themes)])
+        self.processes_count = max([processes, *(theme.processes_min for theme in themes)])
+        self.hosts = min([shape.randint(1, 6), *(theme.hosts_max for theme in themes)])
+        self.clients_count = max([shape.randint(1, 4), *(theme.clients_min for theme in themes)])
+        self.think_s = min([THINK_S, *(theme.think_s for theme in themes)])
         self.calls = shape.choice((5, 10, 20, 40))
         #: what clients do most, if anything
-        self.likes = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-        self.likes[shape.randrange(6)] *= shape.choice((1.0, 3.0, 10.0))
+        likes = [3.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        likes[shape.randrange(6)] *= shape.choice((1.0, 3.0, 10.0))
+        self.likes: Sequence[float] = likes
+        #: how large hosts become
+        self.sizes: Sequence[int] = (2, 4, 6, 8)
+        for theme in themes:
+            self.likes, self.sizes = theme.likes or self.likes, theme.sizes or self.sizes
+        self.patience_s = shape.choice((3.0, 3.0, 10.0))
         self.has_broker = shape.random() < 0.6
         self.flags = {
             "database_url": "postgresql://simulated/virtflow",
@@ -112,6 +123,9 @@ class World:
             database.close()
 
     async def _live(self, database: DatabaseServer) -> list[str]:
+        for name in sorted(self.themes):
+            self.trace.sight(f"theme: {name}")
+            self.trace.say("world", f"theme {name}: {THEMES[name].text}")
         broker = (
             BrokerServer(network=self.network, weather=self.weather, trace=self.trace, chance=self._chance("broker"))
             if self.has_broker
@@ -148,7 +162,9 @@ class World:
         if broker:
             broker.come_up()
         for process in processes:
-            process.place.wall_ms = 0
+            was_ahead, process.place.wall_ms = process.place.wall_ms > 0, 0
+            if was_ahead:  # alarms that it has in mind would ring too late; real ones go by the database's clock
+                process.kill()
             self.loop.continue_place(process.place)
         await asyncio.sleep(HEAL_S)
 
@@ -156,7 +172,7 @@ class World:
         began_s = self.loop.world_s
         while True:
             database.settle()
-            evidence = Evidence(database.file)
+            evidence = Evidence(database.file, answered_s=database.answered_s)
             try:
                 await evidence.read()
                 missing = not_settled(
@@ -206,6 +222,9 @@ class World:
             clock=lambda: self.loop.world_s,
             hosts=self.hosts,
             likes=self.likes,
+            patience_s=self.patience_s,
+            sizes=self.sizes,
+            think_s=self.think_s,
         )
 
     def _unhandled(self, context: dict[str, Any]) -> None:
