@@ -136,10 +136,9 @@ async def test_a_part_that_hangs_or_breaks_hides_no_other(monkeypatch: pytest.Mo
     found = await examine({"HOME": str(tmp_path)}, {})
 
     wrong = {finding.part: finding.text for finding in found if finding.verdict is Verdict.BAD}
-    assert wrong == {
-        "server": "it did not answer within 0.2 s",
-        "inventories": "looking at it failed: ZeroDivisionError: oh",
-    }
+    assert wrong["server"] == "it did not answer within 0.2 s"
+    assert wrong["inventories"] == "looking at it failed: ZeroDivisionError: oh"
+    # on a busy machine others may be late as well, and are named too
     assert {finding.part for finding in found} >= {"settings", "machine", "database"}
 
 
