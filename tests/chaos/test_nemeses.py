@@ -19,9 +19,9 @@ SEED = 7
 @pytest.mark.service("postgresql")
 @pytest.mark.xdist_group("chaos")
 async def test_a_full_house_with_wrong_clocks_and_dying_leaders_and_relays_holds(tmp_path: Path) -> None:
-    chance, scene = random.Random(SEED), Scene(full=True, full_hosts=8, dated=True, relays=2)
+    chance, scene = random.Random(SEED), Scene(full=True, full_hosts=4, dated=True, relays=2)
     async with world(tmp_path / "world", scene, lease_s=LEASE_S, clients=4, seed=SEED) as here:
-        for name in ("leader-clock-jump", "full-house", "clock-jump", "relay-kill", "relay-pause"):
+        for name in ("leader-clock-jump", "full-house", "clock-jump", "relay-pause"):
             await strike(here, chance, name)
         found = await judge(here)
     assert (found.broken, found.words) == ({}, [])
