@@ -76,7 +76,8 @@ def together(postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             for _ in range(2)
         ]
         async with services[0].running(), services[1].running():
-            await soon(lambda: any(service.scheduler.is_leading for service in services))
+            if main.SCHEDULER in services[0].config.role:
+                await soon(lambda: any(service.scheduler.is_leading for service in services))
             yield Pair(services[0], services[1], assembly)
         assert await violations(postgresql_url) == []
 

@@ -26,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 #: receivers and the log are looked at this often, even if nobody says that something happened
 POLL_S = 1.0
+#: where something happens all the time it is looked at so often, and not at each commit
+REST_S = 0.01
 #: callbacks that another process sent again, and lines that found no place, are found within so long
 RESCAN_S = 10.0
 #: places to which callbacks go at a time; the rest waits in the database
@@ -131,6 +133,7 @@ class Deliverer:
                     log.info("webhooks.resumed")
                 self._is_interrupted, self.state = False, self._settlements.state
             if not more:
+                await asyncio.sleep(REST_S)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S):
                         await self._news.wait()

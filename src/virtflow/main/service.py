@@ -254,7 +254,15 @@ def build(
     ]
 
     relay = Relay(couriers, start=loops.start, settle=lambda: _settle(store, outlets, sinks))
-    follower = Follower(store=store, mirror=mirror, waiting=waiting, tell=tell, opened=knock, accepted=hear_of)
+    follower = Follower(
+        store=store,
+        mirror=mirror,
+        waiting=waiting,
+        tell=tell,
+        opened=knock,
+        accepted=hear_of,
+        leads=lambda: scheduler.is_leading,
+    )
     scheduler = Scheduler(
         store=store,
         mirror=mirror,

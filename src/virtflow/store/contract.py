@@ -139,6 +139,8 @@ class Changes(NamedTuple):
 
     events: Sequence[Event]
     upto: int
+    #: there was more than one page when it was read
+    has_more: bool = False
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):

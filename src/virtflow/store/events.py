@@ -64,7 +64,8 @@ class EventReads:
             return Changes((), after)
         rows = await self._far.rows("events_of_others", after, newest, self.origin, limit)
         events = [event for row in rows for event in events_from_row(row) if event.seq > after]
-        return Changes(events, rows[-1][1] if len(rows) == limit else newest)
+        has_more = len(rows) == limit
+        return Changes(events, rows[-1][1] if has_more else newest, has_more)
 
     async def event_range(self) -> tuple[int, int]:
         [(oldest, newest)] = await self._near.rows("event_range")
