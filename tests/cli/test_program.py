@@ -267,3 +267,30 @@ def test_what_was_accepted_before_a_refusal_is_told(
         Exit.CONFLICT,
         "The first 2 of 3 VMs were accepted; then:\nvirtflow: a-3 exists\n",
     )
+
+
+def test_what_another_process_decides_a_moment_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = {"name": "web-1", "id": "1", "status": "pending", "host": None}
+    undecided = waiting | {"explanation": {"code": "fits_now", "text": "there is room now"}}
+    placed = waiting | {"host": "bm-1", "address": "10.0.0.1"}
+    with scripted(Answer(waiting, 202), Answer(undecided), Answer(undecided), Answer(placed)) as server:
+        ran = Program(capsys, server.address)("place", "web-1", "--cpu", "1")
+    assert (ran.code, ran.out) == (Exit.OK, "web-1 placed on bm-1 (10.0.0.1)\n")
+    assert len(server.seen) == 4
+
+
+def test_of_many_that_another_process_decides_all_are_looked_at_again(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = [{"name": f"web-{n}", "id": str(n), "status": "pending", "host": None} for n in (1, 2)]
+    placed = [one | {"host": "bm-1", "address": "10.0.0.1"} for one in waiting]
+    with scripted(Answer({"items": waiting}, 202), *map(Answer, [placed[0], placed[0], placed[1]])) as server:
+        ran = Program(capsys, server.address)("place", "web", "--cpu", "1", "--count", "2")
+    assert (ran.code, ran.lines[-1]) == (Exit.OK, "2 VMs: 2 placed on 1 host")
+
+
+def test_who_finds_no_room_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = {"name": "web-1", "id": "1", "status": "pending", "host": None}
+    refused = waiting | {"explanation": {"code": "insufficient_resources", "text": "no room"}}
+    with scripted(Answer(waiting, 202), Answer(refused)) as server:
+        ran = Program(capsys, server.address)("place", "web-1", "--cpu", "1")
+    assert (ran.code, ran.lines[0]) == (Exit.OK, "web-1 waits for room")
+    assert len(server.seen) == 2

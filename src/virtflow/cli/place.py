@@ -26,6 +26,8 @@ COUNT_MAX = 1_000_000
 ROWS_SHOWN = 20
 WAIT_S = 60.0
 POLL_S_MAX = 1.0
+#: so long it may take until another process has decided
+DECIDED_S_MAX = 2.0
 
 MaybeName = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="What the VM is called; without one it gets one.")
@@ -62,8 +64,7 @@ def place(
             return explain_orders(client, orders, runners_up=3, output_format=output_format)
         _check_all_or_nothing(orders, all_or_nothing)
         placed = _create(client, orders, all_or_nothing=all_or_nothing, is_single=file is None and count == 1)
-        if wait is not None:
-            placed = wait_for(client, placed, wait)
+        placed = decided(client, placed) if wait is None else wait_for(client, placed, wait)
         return tell(client, placed, orders, output_format, has_waited=wait is not None)
 
 
@@ -97,6 +98,27 @@ def _create(client: "Client", orders: Sequence[Order], *, all_or_nothing: bool, 
                 output.say(f"The first {len(placed):,} of {len(orders):,} VMs were accepted; then:")
             raise
     return placed
+
+
+def decided(client: "Client", placed: "list[Vm]") -> "list[Vm]":
+    """Where another process decides, the answer comes a moment before it has: then "waits for room" would be wrong."""
+    first = next((vm for vm in placed if vm.is_waiting), None)
+    if first is None:
+        return placed
+    end, pause_s = time.monotonic() + DECIDED_S_MAX, 0.02
+    while True:
+        vm = client.vms.get(first.id or first.name)
+        if not _is_undecided(vm) or time.monotonic() >= end:
+            break
+        time.sleep(pause_s)
+        pause_s *= 2
+    if len(placed) == 1:
+        return [vm]
+    return placed if vm.is_waiting else wait_for(client, placed, max(0.0, end - time.monotonic()))
+
+
+def _is_undecided(vm: "Vm") -> bool:
+    return vm.is_waiting and vm.explanation is not None and vm.explanation.code == "fits_now"
 
 
 def wait_for(
