@@ -173,8 +173,9 @@ def _place(world: World, hosts: int) -> None:
     """Many in one request, then some one by one, through both doors in turn."""
     bulk = [{**MENU[number % len(MENU)], "name": f"vm-{number + 1:03d}"} for number in range(hosts * BULK_PER_HOST)]
     with step(f"Placing {len(bulk):,} VMs in one request") as done:
-        placed = world.clients[0].vms.create_many(bulk)
-        done.count = sum(_placed(world.clients[0], vm).is_placed for vm in placed)
+        world.clients[0].vms.create_many(bulk)
+        wait_until(lambda: not list(world.clients[0].vms.list(placed=False, limit=1)), within_s=PLACED_S_MAX)
+        done.count = len(bulk)
     singles = hosts * SINGLES_PER_HOST
     progress = Progress(screen_of(), f"Placing {singles:,} more one by one, at both", singles)
     for number in range(singles):
@@ -228,6 +229,8 @@ def _kill_the_broker(world: World) -> None:
     clock.say(f"{placed} VMs asked for and placed without it: the event log carries the knocks")
     world.broker.start()
     clock.say("the broker is back")
+    wait_until(lambda: all(process.health != "degraded" for process in client.processes()))
+    clock.say("everybody has found it again")
 
 
 def _prove(world: World) -> None:
