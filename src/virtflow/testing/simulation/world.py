@@ -26,7 +26,7 @@ from virtflow.testing.simulation.theme import THEMES, THINK_S, draw
 from virtflow.testing.simulation.trace import Trace
 from virtflow.testing.simulation.weather import Weather
 
-STEPS_MAX = 500_000
+STEPS_MAX = 250_000
 #: after the last fault everything must be in order within so long
 PEACE_S_MAX = 60.0
 LOOK_S = 0.5
