@@ -76,3 +76,12 @@ def test_an_alarm_of_one_rings_for_all_who_share_its_fate() -> None:
         room.add(waiting(number, deadline_ms=50 * number, gang=b"gang"))
     room.add(waiting(4, deadline_ms=60))
     assert [task.accepted_ms for task in room.ringing(50)] == [1, 2, 3]
+
+
+def test_who_waits_for_room_is_not_woken_by_a_next_try_that_is_over() -> None:
+    """Held back by the ledger, such a task had one: the alarm rang, was set anew, and the loop never paused."""
+    room = WaitingRoom()
+    task = waiting(1)
+    task.next_try_ms = 5
+    room.add(task)
+    assert room.next_alarm_ms() is None

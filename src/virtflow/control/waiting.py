@@ -143,7 +143,11 @@ class WaitingRoom:
 
     def set_alarm(self, waiting: Waiting, *, at_ms: int | None = None) -> None:
         """At its next try or deadline, whichever comes first, or at a given time."""
-        times = [at for at in (waiting.next_try_ms or None, waiting.deadline_ms) if at is not None]
+        # who waits for room has no time for the next try: one that is over would ring again as soon as it has rung
+        may_fail = waiting.when_unplaceable is WhenUnplaceable.FAIL
+        times = [
+            at for at in (waiting.next_try_ms or None if may_fail else None, waiting.deadline_ms) if at is not None
+        ]
         if at_ms is not None:
             times = [at_ms]
         if times:
