@@ -175,4 +175,4 @@ async def test_the_loop_stays_free_while_a_large_answer_is_read() -> None:
         took_s = time.monotonic() - began_s
         await asyncio.sleep(0.05)  # whoever watches says how long he was kept
         watching.cancel()
-    assert late_s[0] < took_s / 2  # nearly all of it is reading
+    assert late_s[0] < took_s * 0.8  # read in the loop, it would be all of it

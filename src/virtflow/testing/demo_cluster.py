@@ -34,7 +34,8 @@ from virtflow.testing.nats import NatsServer, nats_server
 from virtflow.testing.postgres import postgres_server
 from virtflow.testing.rabbitmq import RabbitmqServer, rabbitmq_server
 
-APIS, SCHEDULERS, RELAY = ("api-1", "api-2"), ("scheduler-1", "scheduler-2", "scheduler-3"), "relay-1"
+APIS, SCHEDULERS, RECEIVER = "demo"
+RELAY = ("api-1", "api-2"), ("scheduler-1", "scheduler-2", "scheduler-3"), "relay-1"
 USUAL_PORT = 8080
 LEASE_S = 2
 PLACED_S_MAX = 30.0
@@ -132,7 +133,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, *, hosts: int, port: int) 
 
 def _start_receiver(stack: contextlib.ExitStack, world: World) -> None:
     port = free_port(9000)
-    made = world.clients[0].webhooks.create({"name": "demo", "url": f"http://127.0.0.1:{port}/events"})
+    made = world.clients[0].webhooks.create({"name": RECEIVER, "url": f"http://127.0.0.1:{port}/events"})
     words = ["-m", "virtflow.testing.receiver", "--port", str(port), "--record", str(world.heard)]
     log = stack.enter_context((world.folder / "receiver.log").open("wb"))
     environment = {**os.environ, "WEBHOOK_SECRET": made.secret or ""}
@@ -273,7 +274,8 @@ def _placed(client: Client, vm: Vm) -> Vm:
 def _courier_is_at(world: World, newest: int) -> bool:
     """The bus has all, and the receiver what it wanted."""
     outlets = list(world.clients[0].outlets.list())
-    return bool(outlets) and all(outlet.cursor >= newest for outlet in outlets)
+    is_level = bool(outlets) and all(outlet.cursor >= newest for outlet in outlets)
+    return is_level and not world.clients[0].webhooks.get(RECEIVER).waiting
 
 
 def _heard(world: World) -> list[dict[str, Any]]:
