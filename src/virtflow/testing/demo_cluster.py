@@ -34,8 +34,8 @@ from virtflow.testing.nats import NatsServer, nats_server
 from virtflow.testing.postgres import postgres_server
 from virtflow.testing.rabbitmq import RabbitmqServer, rabbitmq_server
 
-APIS, SCHEDULERS, RECEIVER = "demo"
-RELAY = ("api-1", "api-2"), ("scheduler-1", "scheduler-2", "scheduler-3"), "relay-1"
+APIS, SCHEDULERS, RELAY = ("api-1", "api-2"), ("scheduler-1", "scheduler-2", "scheduler-3"), "relay-1"
+RECEIVER = "demo"
 USUAL_PORT = 8080
 LEASE_S = 2
 PLACED_S_MAX = 30.0
