@@ -9,12 +9,15 @@ import pytest
 from tests.control.conftest import config, host, order, wish
 from tests.control.test_schedule import create, register, until_placed
 
-from virtflow.control.commit import Round
+from virtflow.control.clock import SystemClock
+from virtflow.control.commit import Committer, Round
 from virtflow.control.fsck import fsck
 from virtflow.control.mirror import Mirror
 from virtflow.control.orders import VmOrder
+from virtflow.control.waiting import Waiting
 from virtflow.main import Service, build
-from virtflow.model.errors import Conflict, OutcomeUnknown, Unavailable
+from virtflow.model.errors import Conflict, Fenced, OutcomeUnknown, Unavailable
+from virtflow.model.plan import Placement, Request
 from virtflow.model.task import TaskState, WhenUnplaceable
 from virtflow.store.contract import EventFilter, RoomChange, Store, Transaction
 from virtflow.store.open import open_store
@@ -211,6 +214,56 @@ async def test_a_lost_answer_to_commit_is_looked_up_not_guessed(tmp_path: Path, 
         assert view.instance.host == "bm-1"
         assert (await service.house.hosts.get("bm-1")).instances == 1
         assert (await fsck(store)).violations == []  # type: ignore[arg-type]
+
+
+class Overtaken(AnswerLost):
+    """A store that never carries out a commit, and meanwhile somebody else leads and writes."""
+
+    def __init__(self, store: Store, overtake: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(store, committed=False)
+        self._overtake = overtake
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        is_lost = self.losing > 0
+        try:
+            async with super().transaction() as tx:
+                yield tx
+        except OutcomeUnknown:
+            if is_lost:
+                await self._overtake()
+            raise
+
+
+async def test_what_another_leader_wrote_is_not_taken_for_ones_own(service: Service) -> None:
+    """The task had moved, so the lost commit was believed to have happened: its room stayed taken in memory."""
+    await register(service, host("small", cores=1), host("bm-1", pool="elsewhere"))
+    await create(service, order("web-1", want=wish(cores=2)))  # waits
+    store, [[task]] = service.store, [page async for page in service.store.open_tasks()]
+    row = await service.house.hosts.get("bm-1")
+    shape = (await store.shapes([task.shape_id]))[task.shape_id]
+
+    def decided() -> tuple[Round, Waiting]:
+        waiting = Waiting.from_task(task, shape, name="web-1")
+        placement = Placement(Request(task.id, shape), row.id, "bm-1", 0.0)
+        return Round(submissions=[], now_ms=1, opening=0, placed=[(waiting, placement)]), waiting
+
+    other = Committer(store=store, clock=SystemClock())
+
+    async def overtake() -> None:
+        await other.take_fence()
+        await other.commit(decided()[0], service.mirror)
+
+    async with service.scheduler.hold_still():
+        overtaken = Overtaken(store, overtake)
+        ours = Committer(store=overtaken, clock=SystemClock())  # type: ignore[arg-type]
+        await ours.take_fence()
+        overtaken.losing = 1
+        round_, waiting = decided()
+        with pytest.raises(Fenced):
+            await ours.commit(round_, service.mirror)
+        assert [task for task, _ in round_.placed] == [waiting]  # to be undone
+    assert (await fsck(store)).violations == []
 
 
 async def test_a_client_id_in_use_fails_that_request_alone(service: Service) -> None:

@@ -42,3 +42,21 @@ def test_a_changed_host_that_we_have_not_heard_of_is_left_to_the_log() -> None:
     assert not known.put_hosts([msgspec.structs.replace(host("bm-1", used={"cpu": 1000}), version=2)])
     assert "bm-1" not in known.fleet
     assert known.put_hosts([host("bm-2")])
+
+
+def test_what_the_log_says_of_an_earlier_host_is_not_told_of_the_new_one_of_its_name() -> None:
+    """Made here under a name that somebody else had just freed, before we heard of what was on the old one."""
+    known = mirror()
+    known.put_hosts([host("bm-1", id=1)], since=3)
+    known.put_hosts([host("bm-1", id=2)], since=9)
+    assert known.knows_already("bm-1", 8)
+    assert not known.knows_already("bm-1", 10)
+    known.followed(9)
+    assert not known.knows_already("bm-1", 9)
+
+
+def test_a_host_made_by_others_under_an_old_name_and_changed_by_us_is_left_to_the_log() -> None:
+    known = mirror()
+    known.put_hosts([host("bm-1", id=1)])
+    assert not known.put_hosts([msgspec.structs.replace(host("bm-1", id=2, used={"cpu": 1000}), version=2)])
+    assert known.fleet.host("bm-1").id == 1

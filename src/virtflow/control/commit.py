@@ -15,7 +15,7 @@ from virtflow.control.submission import Submission
 from virtflow.control.waiting import Waiting
 from virtflow.model.clock import Clock
 from virtflow.model.dead import DeadLetter, letter_of_tasks
-from virtflow.model.errors import Conflict, OutcomeUnknown, Unavailable
+from virtflow.model.errors import Conflict, Gone, OutcomeUnknown, Unavailable
 from virtflow.model.event import Event, EventType
 from virtflow.model.explanation import Explanation
 from virtflow.model.instance import Instance
@@ -27,7 +27,7 @@ from virtflow.model.shape import Shape
 from virtflow.model.task import Step, Task, TaskState, check_move
 from virtflow.model.views import VmView
 from virtflow.model.webhook import Callback, TaskCallback
-from virtflow.store.contract import Bind, IdsTaken, NamesTaken, RoomChange, Store, TaskMove, Transaction
+from virtflow.store.contract import Bind, EventFilter, IdsTaken, NamesTaken, RoomChange, Store, TaskMove, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,8 @@ _CURSORS = "round_robin_cursors"
 #: whose holder decides
 OFFICE = "scheduler"
 _RETRY_WAIT_S = 0.05
+_ASK_AGAIN = "repeat with the same Idempotency-Key to learn the outcome"
+_EVERYTHING = EventFilter()
 
 Placed = tuple[Waiting, Placement]
 
@@ -59,6 +61,8 @@ class Round:
     decided_s: float = 0.0
     #: written by a process that does not lead: nothing is decided, all of it is `queued`
     is_acceptance: bool = False
+    #: the number that its first event got at the last try to write it, and that event
+    logged: tuple[int, Event] | None = None
 
     def touched(self) -> set[bytes]:
         """The recorded tasks that this round moves."""
@@ -191,7 +195,7 @@ class Committer:
         decided.submissions = [s for s in decided.submissions if not s.done.done()]
 
     async def _was_written(self, decided: Round) -> bool:
-        """The answer to COMMIT was lost. The rows know: everything of a round is there, or nothing."""
+        """The answer to COMMIT was lost: everything of a round is there, or nothing."""
         for number in range(COMMIT_TRIES_MAX):
             try:
                 return await self._look_up(decided)
@@ -199,17 +203,22 @@ class Committer:
                 await asyncio.sleep(_RETRY_WAIT_S * 2**number)
         raise OutcomeUnknown(
             "the database went away while committing",
-            remedy="repeat with the same Idempotency-Key to learn the outcome",
+            remedy=_ASK_AGAIN,
         )
 
     async def _look_up(self, decided: Round) -> bool:
-        for submission in decided.submissions:
-            return await self._store.task(submission.tasks[0].id) is not None
-        moved = [*decided.placed, *decided.retried, *((task, why) for task, _, why in decided.failed)]
-        if not moved:
+        """The log knows: what we wrote stands there under the number it got, and bears our name.
+
+        The rows of the tasks would not do, since whoever leads by now may have moved them, too.
+        """
+        if decided.logged is None:
             return True
-        task = await self._store.task(moved[0][0].id)
-        return task is not None and task.version > moved[0][0].version
+        first, event = decided.logged
+        try:
+            found = await self._store.events(_EVERYTHING, after=first - 1, limit=1)
+        except Gone as gone:
+            raise OutcomeUnknown(gone.detail, remedy=_ASK_AGAIN) from gone
+        return bool(found) and found[0].origin == self._store.origin and _mark(found[0]) == _mark(event)
 
     # ── the transaction ───────────────────────────────────────────────────────────────────────────
 
@@ -229,7 +238,7 @@ class Committer:
                 await tx.set_setting(_CURSORS, json.dumps(decided.cursors, sort_keys=True))
             events = self._events(decided)
             if events:
-                await tx.append_events(events)
+                decided.logged = await tx.append_events(events), events[0]
 
     async def _move_old(self, tx: Transaction, decided: Round) -> None:
         """Recorded tasks first: whether they still want it decides what else is true."""
@@ -465,6 +474,11 @@ def _task_event(kind: EventType, task: Waiting, now_ms: int, actors: dict[bytes,
         now=now.word,
         trace=task.trace,
     )
+
+
+def _mark(event: Event) -> tuple[object, ...]:
+    """What tells one event of a process from any other of its own."""
+    return event.type, event.id, event.version, event.at_ms, event.host, event.fence
 
 
 def _requeued_event(submission: Submission) -> Event:

@@ -77,8 +77,8 @@ class Hosts:
                 hosts = [self._marked(msgspec.structs.replace(row, id=key)) for row, key in zip(rows, ids, strict=True)]
                 if receipt is not None:
                     await tx.remember_answers([receipt.answer(hosts, now_ms)])
-                await tx.append_events([_event(EventType.HOST_REGISTERED, host, actor=actor) for host in hosts])
-            self._tell(hosts)
+                since = await tx.append_events([_event(EventType.HOST_REGISTERED, host, actor=actor) for host in hosts])
+            self._tell(hosts, since)
         self._knock()
         return hosts
 
@@ -126,8 +126,8 @@ class Hosts:
         async with self._mirror.turns.writing():
             async with transaction(self._store, self._doubt) as tx:
                 changed = self._marked(await tx.change_host(row, expected_version=host.version))
-                await tx.append_events([_event(event, changed, actor=actor)])
-            self._tell([changed])
+                since = await tx.append_events([_event(event, changed, actor=actor)])
+            self._tell([changed], since)
         self._knock()
         return changed
 
@@ -143,6 +143,7 @@ class Hosts:
         now_ms = self._clock.now_ms()
         event = EventType.HOST_CORDONED if cordoned else EventType.HOST_UNCORDONED
         before = await self.get(name)
+        since = 0
         async with self._mirror.turns.writing():
             async with transaction(self._store, self._doubt) as tx:
                 if before.cordoned == cordoned and expected_version in (None, before.version):
@@ -154,9 +155,9 @@ class Hosts:
                 if receipt is not None:
                     await tx.remember_answers([receipt.answer(host, now_ms)])
                 if host is not before:
-                    await tx.append_events([_event(event, host, actor=actor)])
+                    since = await tx.append_events([_event(event, host, actor=actor)])
             if host is not before:
-                self._tell([host])
+                self._tell([host], since)
         if host is not before:
             self._knock()
         return host
@@ -168,8 +169,8 @@ class Hosts:
                 await tx.append_events([_event(EventType.HOST_DELETED, host, actor=actor)])
             self._mirror.remove_host(host)
 
-    def _tell(self, hosts: Sequence[Host]) -> None:
-        if not self._mirror.put_hosts(hosts):
+    def _tell(self, hosts: Sequence[Host], since: int) -> None:
+        if not self._mirror.put_hosts(hosts, since=since):
             self._doubt()
 
     async def follow_pool(

@@ -74,14 +74,16 @@ class Mirror:
 
     # ── what this process wrote ───────────────────────────────────────────────────────────────────
 
-    def put_hosts(self, hosts: Iterable[Host]) -> bool:
+    def put_hosts(self, hosts: Iterable[Host], *, since: int = 0) -> bool:
         """Hosts that we made or changed. False: read everything anew.
 
+        `since`: the number of the event that tells of it. What the log says before is of earlier hosts of that name.
         Of a host that others made and we have not heard of yet, the row tells the room at a moment that the log does
         not name: what the log brings next may be in it already.
         """
         hosts = list(hosts)
-        known = [host for host in hosts if host.version == 1 or host.name in self.fleet]
+        known = [host for host in hosts if host.version == 1 or self._knows(host)]
+        self._read_at.update((host.name, since) for host in known if not self._knows(host))
         self._put(known)
         return len(known) == len(hosts)
 
@@ -95,9 +97,13 @@ class Mirror:
         self._addresses.update((host.id, host.spec.address) for host in fresh)
         self._opened()
 
+    def _knows(self, host: Host) -> bool:
+        """Not only an earlier host of that name."""
+        return host.name in self.fleet and self.fleet.host(host.name).id == host.id
+
     def _with_known_room(self, host: Host) -> Host:
-        room = self.fleet.room(host.name)
-        if room is None or self.fleet.host(host.name).id != host.id:  # of an earlier host of that name
+        room = self.fleet.room(host.name) if self._knows(host) else None
+        if room is None:
             return host
         return msgspec.structs.replace(host, used=room[0], instances=room[1])
 
@@ -114,7 +120,7 @@ class Mirror:
 
     def remove_host(self, host: Host) -> None:
         self._versions[host.id] = host.version
-        if host.name in self.fleet and self.fleet.host(host.name).id == host.id:  # else another bears its name by now
+        if self._knows(host):  # else another bears its name by now
             self.fleet.remove_host(host.name)
         self._addresses.pop(host.id, None)
         self._pool_names = None
@@ -147,7 +153,7 @@ class Mirror:
             else:
                 self.fleet.put_pool(pool)
         found = await moment.hosts_by_name(sorted(hosts))
-        self._read_at.update((host.name, position) for host in found if host.name not in self.fleet)
+        self._read_at.update((host.name, position) for host in found if not self._knows(host))
         for name in sorted(hosts - {host.name for host in found}):
             self.fleet.remove_host(name)
         self._put(found)

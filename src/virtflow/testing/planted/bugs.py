@@ -282,7 +282,7 @@ def _late_telling_counts() -> contextlib.AbstractContextManager[None]:
 
 
 def _unheard_host_believed() -> contextlib.AbstractContextManager[None]:
-    def put_hosts(self: Mirror, some: Iterable[Any]) -> bool:
+    def put_hosts(self: Mirror, some: Iterable[Any], **_: Any) -> bool:
         self._put(some)
         return True
 

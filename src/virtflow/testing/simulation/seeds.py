@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 #: Found something; what, says the list in docs/simulation.md. A seed is a path through the code of its day: after a
 #: change it walks another way, which is no worse than any other.
-KEPT: Sequence[int] = (9, 37, 38, 45, 59, 82, 86, 136, 229, 268, 320, 386, 418, 486)
+KEPT: Sequence[int] = (9, 37, 38, 45, 59, 82, 86, 136, 229, 268, 320, 386, 418, 486, 592, 835)
 
 
 def seeds_from(text: str) -> range:
