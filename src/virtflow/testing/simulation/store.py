@@ -154,7 +154,9 @@ class _TransactionSession:
                 self._wire,
                 f"tx {name}",
                 lambda reply: self._line.server.run(self._wire, reply, name, arguments),
+                leads=self._leads,
             )
+        self._leads |= name == "fence"
         return rows
 
     async def each(self, name: str, rows: Sequence[Row]) -> list[Row]:
