@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Program, check_golden
-from tests.client.servers import Answer, scripted
+from tests.client.servers import CUT, Answer, scripted
 
 from virtflow.cli.app import arrange, main
 from virtflow.cli.exits import Exit
@@ -267,6 +267,21 @@ def test_what_was_accepted_before_a_refusal_is_told(
         Exit.CONFLICT,
         "The first 2 of 3 VMs were accepted; then:\nvirtflow: a-3 exists\n",
     )
+
+
+def test_what_may_have_been_accepted_is_told_as_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request had arrived, its answer had not: all of it was there afterwards."""
+    monkeypatch.setattr("virtflow.cli.place.ORDERS_AT_ONCE", 2)
+    accepted = Answer({"items": [{"name": "a-1"}, {"name": "a-2"}]}, 202)
+    with scripted(accepted, CUT) as server:
+        ran = Program(capsys, server.address)("place", "a", "--cpu", "1", "--count", "3")
+    assert ran.code == Exit.NOT_REACHABLE
+    assert ran.err.splitlines()[:2] == [
+        "The first 2 of 3 VMs were accepted; then:",
+        "Of 1 VM more it is not known whether they were accepted: see virtflow get vms",
+    ]
 
 
 def test_what_another_process_decides_a_moment_later_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:

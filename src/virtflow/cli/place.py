@@ -93,11 +93,20 @@ def _create(client: "Client", orders: Sequence[Order], *, all_or_nothing: bool, 
         piece = orders[start : start + ORDERS_AT_ONCE]
         try:
             placed += client.vms.create_many(piece, all_or_nothing=all_or_nothing)
-        except Exception:
+        except Exception as error:
             if placed:
                 output.say(f"The first {len(placed):,} of {len(orders):,} VMs were accepted; then:")
+                if _may_have_happened(error):
+                    rest = words.plural(len(piece), "VM")
+                    output.say(f"Of {rest} more it is not known whether they were accepted: see virtflow get vms")
             raise
     return placed
+
+
+def _may_have_happened(error: Exception) -> bool:
+    from virtflow.client import NotReachable
+
+    return isinstance(error, NotReachable)
 
 
 def decided(client: "Client", placed: "list[Vm]") -> "list[Vm]":

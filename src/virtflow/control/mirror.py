@@ -83,7 +83,8 @@ class Mirror:
         """
         hosts = list(hosts)
         known = [host for host in hosts if host.version == 1 or self._knows(host)]
-        self._read_at.update((host.name, since) for host in known if not self._knows(host))
+        if since:
+            self._read_at.update((host.name, since) for host in known if not self._knows(host))
         self._put(known)
         return len(known) == len(hosts)
 
