@@ -115,7 +115,7 @@ def _measure_kinds(
 ) -> Iterator[Measured]:
     total = Outcome()
     http.register_hosts(asked, plan.hosts)  # type: ignore[arg-type]
-    _add(total, warm_up(apis[0].port, [process.pid for process in them]))
+    total.add(warm_up(apis[0].port, [process.pid for process in them]))
     for kind in ("vm", "batch"):
         fsync = fsync_times(place, seconds=http.FSYNC_S)
         before_s, began_s = _processor_s(them), time.perf_counter()
@@ -124,7 +124,7 @@ def _measure_kinds(
             raise http.WrongCount(f"answers {outcome.statuses}; first refusal: {outcome.first_refusal}")
         _wait_until_placed(asked)
         wall_s = time.perf_counter() - began_s
-        _add(total, outcome)
+        total.add(outcome)
         yield Measured(
             line=line,
             kind=kind,
@@ -161,12 +161,6 @@ def _wait_until_placed(asked: Asked) -> None:
 
 def _processor_s(them: Cluster) -> float:
     return sum(processor_s(process.pid) for process in them)
-
-
-def _add(total: Outcome, more: Outcome) -> None:
-    total.accepted += more.accepted
-    for name, amount in more.resources.items():
-        total.resources[name] = total.resources.get(name, 0) + amount
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────

@@ -88,10 +88,10 @@ def _measure_one(database: str, folder: Folder, plan: Plan) -> Iterator[Measured
     with database_in(database, folder.path) as url, Server(url, folder=folder.path) as server:
         register_hosts(server, plan.hosts)
         total = Outcome()
-        _add(total, warm_up(server.port, [server.pid]))
+        total.add(warm_up(server.port, [server.pid]))
         for job in _jobs(server.port, plan):
             measured = _measure_job(server, job, database, folder)
-            _add(total, measured.outcome)
+            total.add(measured.outcome)
             yield measured
         settle(server)
         server.kill()
@@ -207,9 +207,3 @@ def _refuse_refusals(outcome: Outcome) -> None:
         raise WrongCount(
             f"answers {outcome.statuses}, {outcome.unplaced} VMs without a host; first refusal: {outcome.first_refusal}"
         )
-
-
-def _add(total: Outcome, more: Outcome) -> None:
-    total.accepted += more.accepted
-    for name, amount in more.resources.items():
-        total.resources[name] = total.resources.get(name, 0) + amount

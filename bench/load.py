@@ -70,6 +70,12 @@ class Outcome:
     #: the share of one core that the load itself took
     load_cores: float = 0.0
 
+    def add(self, more: "Outcome") -> None:
+        """What was accepted, for the count at the end."""
+        self.accepted += more.accepted
+        for name, amount in more.resources.items():
+            self.resources[name] = self.resources.get(name, 0) + amount
+
 
 def run_load(job: Job) -> Outcome:
     """In a process of its own, so that it shares no GIL with anybody."""
